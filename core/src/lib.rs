@@ -1,0 +1,36 @@
+//! The pure floor of Chancery: what an issuer is, what it publishes, and what must be written to get there.
+//!
+//! Nothing here reads a clock, a file, the network or a random number, and no private key exists here.
+//! Decisions are functions from values to values; the crates above carry them out.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`issuer_url`] | [`IssuerUrl`], kept byte for byte since it must equal `iss` |
+//! | [`key`] | [`PublicKey`], [`Algorithm`], [`KeyId`] |
+//! | [`pem`] | public keys out of PEM files, read as kube-apiserver reads them |
+//! | [`jwks`] | [`Jwks`], rendered as kube-apiserver renders it, and the tolerant reader of other people's sets |
+//! | [`discovery`] | [`Discovery`], the five fields kube-apiserver serves |
+//! | [`document`] | every object we may write, with its path, media type and cache policy |
+//! | [`profile`] | what each relying party accepts, as one table with sources |
+//! | [`lint`] | an issuer URL and a key set held against those profiles |
+//! | [`residence`] | the union of what several key sources show, and how long a vanished key stays |
+//! | [`publication`] | the difference between what a target holds and what it should, as conditional writes in safe order |
+
+pub mod discovery;
+pub mod document;
+pub mod issuer_url;
+pub mod jwks;
+pub mod key;
+pub mod lint;
+pub mod pem;
+pub mod profile;
+pub mod publication;
+pub mod residence;
+
+mod json;
+
+pub use discovery::Discovery;
+pub use document::{CachePolicy, Document, DocumentKind, DocumentSet};
+pub use issuer_url::IssuerUrl;
+pub use jwks::Jwks;
+pub use key::{Algorithm, KeyId, PublicKey};

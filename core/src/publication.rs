@@ -1,0 +1,309 @@
+//! What must be written so that a target holds an issuer's documents, decided without touching it.
+//!
+//! [`plan`] follows these rules, in this order:
+//!
+//! 1. An object that carries another owner's marker, or none, blocks the whole target unless we were told to adopt
+//!    unmarked ones; a foreign marker always blocks.
+//! 2. A key on the target that is neither ours nor tombstoned by us stays, behind ours, and is reported. An entry
+//!    that we could not carry on unchanged blocks the target, because dropping it may reject somebody's tokens.
+//! 3. What is published is therefore our set, united with what stays, minus our own tombstones: never empty.
+//! 4. An object is written only if its bytes, media type, cache header or marker differ, and only on the condition
+//!    that it is still the version that was read, or still absent.
+//! 5. The JWKS is written before the discovery document that names it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::jwks::{ObservedJwk, ObservedJwks};
+use crate::{Document, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
+
+/// The marker in an object's metadata that says whose it is: 1 to 128 visible ASCII characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(String);
+
+impl Owner {
+    /// The marker as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for Owner {
+    type Err = OwnerError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let legal = (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if legal { Ok(Self(text.to_owned())) } else { Err(OwnerError(text.to_owned())) }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text that cannot travel as object metadata.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("owner {0:?} cannot be used; expected 1 to 128 visible ASCII characters without spaces")]
+pub struct OwnerError(String);
+
+/// The version of a stored object, as its store names it: an ETag, a generation, a digest. Compared, never read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version(pub String);
+
+/// An object as it was read from a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredObject {
+    /// The exact bytes.
+    pub bytes: Vec<u8>,
+    /// `Content-Type` as stored.
+    pub media_type: Option<String>,
+    /// `Cache-Control` as stored.
+    pub cache_control: Option<String>,
+    /// The ownership marker, if there is one.
+    pub owner: Option<Owner>,
+    /// What a conditional write must name.
+    pub version: Version,
+}
+
+/// What a target holds below one issuer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The object at the JWKS' path.
+    pub jwks: Option<StoredObject>,
+    /// The object at the discovery document's path.
+    pub discovery: Option<StoredObject>,
+}
+
+impl Observed {
+    /// The object of one kind.
+    pub fn object(&self, kind: DocumentKind) -> Option<&StoredObject> {
+        match kind {
+            DocumentKind::Jwks => self.jwks.as_ref(),
+            DocumentKind::Discovery => self.discovery.as_ref(),
+        }
+    }
+}
+
+/// What we want of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Desired<'a> {
+    /// The documents with every key that must be visible.
+    pub documents: &'a DocumentSet,
+    /// Keys that we published ourselves and have decided to withdraw.
+    pub tombstones: &'a BTreeSet<KeyId>,
+    /// Our marker.
+    pub owner: &'a Owner,
+    /// Whether objects without any marker may be taken over.
+    pub adopt_unmarked: bool,
+}
+
+/// The condition of a write: that the object is what it was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// There is no such object.
+    Absent,
+    /// The object has this version.
+    Unchanged(Version),
+}
+
+/// One conditional write, with the reasons for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// What to write.
+    pub document: Document,
+    /// On which condition.
+    pub precondition: Precondition,
+    /// Why, at least one.
+    pub reasons: Vec<Reason>,
+}
+
+/// The writes that bring a target up to date, in the order in which they must be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The writes; none when the target is up to date.
+    pub writes: Vec<Write>,
+    /// Keys on the target that we did not put there; they stay.
+    pub foreign: Vec<KeyId>,
+    /// What the target holds once the writes are made.
+    pub result: DocumentSet,
+}
+
+/// Why an object is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// There is none yet.
+    Missing,
+    /// Keys become visible.
+    Adds(Vec<KeyId>),
+    /// Tombstoned keys are withdrawn.
+    Withdraws(Vec<KeyId>),
+    /// What is there cannot be read by anybody.
+    Unreadable,
+    /// The bytes differ in another way.
+    Content,
+    /// The media type differs.
+    MediaType(Option<String>),
+    /// The cache header differs.
+    CacheControl(Option<String>),
+    /// The object has no marker and is adopted.
+    Adopted,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |keys: &[KeyId]| keys.iter().map(KeyId::as_str).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::Missing => f.write_str("it is not there"),
+            Self::Adds(keys) => write!(f, "adds {}", list(keys)),
+            Self::Withdraws(keys) => write!(f, "withdraws {}", list(keys)),
+            Self::Unreadable => f.write_str("what is there cannot be read"),
+            Self::Content => f.write_str("the bytes differ"),
+            Self::MediaType(was) => write!(f, "media type was {}", was.as_deref().unwrap_or("not set")),
+            Self::CacheControl(was) => write!(f, "cache header was {}", was.as_deref().unwrap_or("not set")),
+            Self::Adopted => f.write_str("takes over an object without an ownership marker"),
+        }
+    }
+}
+
+/// Why a target may not be written, with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Blocked {
+    /// Somebody else's marker.
+    #[error(
+        "the {kind} belongs to {theirs}, and we are {ours}; nothing was written. Give this issuer a place of its own, or set its `owner` to {theirs} if it is the same issuer"
+    )]
+    ForeignOwner {
+        /// Which object.
+        kind: DocumentKind,
+        /// The marker found.
+        theirs: Owner,
+        /// Our marker.
+        ours: Owner,
+    },
+    /// No marker.
+    #[error(
+        "there is a {kind} without an ownership marker, so somebody else wrote it; nothing was written. Look at it, then adopt it (`--adopt`, or `adopt: true` on the target) or choose another place"
+    )]
+    Unmarked {
+        /// Which object.
+        kind: DocumentKind,
+    },
+    /// An entry of the published JWKS that we could not carry on unchanged.
+    #[error(
+        "the published JWKS has an entry that cannot be carried on unchanged (kid {kid:?}, kty {kty:?}); nothing was written, since dropping it may reject somebody's tokens. Remove it by hand if nobody signs with it"
+    )]
+    ForeignEntry {
+        /// Its `kid`, empty if missing.
+        kid: String,
+        /// Its `kty`, empty if missing.
+        kty: String,
+    },
+}
+
+/// Decides the writes that bring a target from `observed` to `desired`, by the rules at the head of this module.
+///
+/// # Errors
+/// Says what blocks the target. Nothing of it may be written then.
+pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> {
+    DocumentKind::ALL.into_iter().try_for_each(|kind| check_owner(desired, observed, kind))?;
+
+    let published = observed.jwks.as_ref().map(|object| ObservedJwks::parse(&object.bytes));
+    let unreadable = matches!(published, Some(Err(_)));
+    let published = published.and_then(Result::ok).unwrap_or_default();
+    let staying = foreign_keys(desired, &published)?;
+    let foreign = staying.iter().map(|key| key.key_id().clone()).collect();
+
+    let ours = desired.documents.jwks();
+    let jwks = Jwks::new(ours.keys().iter().cloned().chain(staying)).unwrap_or_else(|| ours.clone());
+    let result = DocumentSet::new(desired.documents.issuer().clone(), jwks, desired.documents.cache());
+
+    let writes = DocumentKind::ALL.into_iter().filter_map(|kind| {
+        let document = result.document(kind);
+        let object = observed.object(kind);
+        let mut reasons = difference(&document, object);
+        if kind == DocumentKind::Jwks && reasons.contains(&Reason::Content) {
+            reasons = explain_content(reasons, unreadable, &published, result.jwks());
+        }
+        let precondition =
+            object.map_or(Precondition::Absent, |o| Precondition::Unchanged(o.version.clone()));
+        (!reasons.is_empty()).then_some(Write { document, precondition, reasons })
+    });
+    Ok(Plan { writes: writes.collect(), foreign, result })
+}
+
+fn check_owner(desired: Desired<'_>, observed: &Observed, kind: DocumentKind) -> Result<(), Blocked> {
+    match observed.object(kind).map(|object| &object.owner) {
+        Some(Some(theirs)) if theirs != desired.owner => {
+            Err(Blocked::ForeignOwner { kind, theirs: theirs.clone(), ours: desired.owner.clone() })
+        }
+        Some(None) if !desired.adopt_unmarked => Err(Blocked::Unmarked { kind }),
+        _ => Ok(()),
+    }
+}
+
+/// The published keys that stay although we do not ask for them.
+fn foreign_keys(desired: Desired<'_>, published: &ObservedJwks) -> Result<Vec<PublicKey>, Blocked> {
+    let mut staying = Vec::new();
+    for entry in &published.entries {
+        match &entry.key {
+            // The same key under an empty or home-made id, as old recipes publish it, is covered by ours.
+            Some(key) if desired.documents.jwks().contains(key.key_id()) => {}
+            Some(key) if desired.tombstones.contains(key.key_id()) => {}
+            Some(key) if entry.is_kubernetes_key() => staying.push(key.clone()),
+            _ => return Err(foreign_entry(entry)),
+        }
+    }
+    Ok(staying)
+}
+
+fn foreign_entry(entry: &ObservedJwk) -> Blocked {
+    Blocked::ForeignEntry { kid: entry.kid.clone().unwrap_or_default(), kty: entry.kty.clone() }
+}
+
+fn difference(document: &Document, object: Option<&StoredObject>) -> Vec<Reason> {
+    let Some(object) = object else { return vec![Reason::Missing] };
+    let mut reasons = Vec::new();
+    if object.bytes != document.bytes {
+        reasons.push(Reason::Content);
+    }
+    if object.media_type.as_deref() != Some(document.kind.media_type()) {
+        reasons.push(Reason::MediaType(object.media_type.clone()));
+    }
+    if object.cache_control.as_deref() != Some(document.cache.header().as_str()) {
+        reasons.push(Reason::CacheControl(object.cache_control.clone()));
+    }
+    if object.owner.is_none() {
+        reasons.push(Reason::Adopted);
+    }
+    reasons
+}
+
+/// Says which keys a changed JWKS adds and withdraws, instead of only that its bytes differ.
+fn explain_content(
+    reasons: Vec<Reason>,
+    unreadable: bool,
+    before: &ObservedJwks,
+    after: &Jwks,
+) -> Vec<Reason> {
+    let before: Vec<&KeyId> = before.keys().map(PublicKey::key_id).collect();
+    let adds: Vec<_> =
+        after.keys().iter().map(PublicKey::key_id).filter(|id| !before.contains(id)).cloned().collect();
+    let withdraws: Vec<_> = before.into_iter().filter(|id| !after.contains(id)).cloned().collect();
+    let mut explained = Vec::new();
+    if unreadable {
+        explained.push(Reason::Unreadable);
+    }
+    if !adds.is_empty() {
+        explained.push(Reason::Adds(adds));
+    }
+    if !withdraws.is_empty() {
+        explained.push(Reason::Withdraws(withdraws));
+    }
+    let explains = !explained.is_empty();
+    explained.extend(reasons.into_iter().filter(|reason| !(explains && *reason == Reason::Content)));
+    explained
+}

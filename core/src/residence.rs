@@ -1,0 +1,165 @@
+//! The union of what several key sources show, and how long a key stays after the last of them dropped it.
+//!
+//! A rolling change of a control plane makes every replica show another set for a while, and a replica that flaps
+//! shows less from one minute to the next. Whatever was seen once stays published until it has been missing from
+//! every source for the residence time: tokens signed with it may live that long.
+//!
+//! Rules, in the order in which the code applies them:
+//!
+//! 1. Only a complete, successful reading of a source is applied; a failed one changes nothing.
+//! 2. A key that the last source dropped becomes a resident. A resident that shows up again is live again, and
+//!    its tombstone, if it had one, is lifted.
+//! 3. Time is accumulated, never read from a clock, and does not run for anybody while no source shows a key: an
+//!    empty source is far more often a mistake than a wish to stop every workload.
+//! 4. A resident whose time is up is tombstoned: this writer published it, so this writer may withdraw it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Jwks, KeyId, PublicKey, pem};
+
+/// A source of keys: its place in the configuration, which fixes the published order, and its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId {
+    /// Position in the configuration.
+    pub position: usize,
+    /// What a person calls it; tells the replicas at one position apart.
+    pub name: String,
+}
+
+/// Every key seen and not yet withdrawn.
+#[derive(Clone, Debug)]
+pub struct KeyUnion {
+    residence: Duration,
+    sources: BTreeMap<SourceId, Vec<PublicKey>>,
+    residents: BTreeMap<KeyId, Resident>,
+    tombstones: BTreeSet<KeyId>,
+}
+
+#[derive(Clone, Debug)]
+struct Resident {
+    key: PublicKey,
+    missing_for: Duration,
+}
+
+impl KeyUnion {
+    /// An empty union whose vanished keys stay for `residence`.
+    pub fn new(residence: Duration) -> Self {
+        Self { residence, sources: BTreeMap::new(), residents: BTreeMap::new(), tombstones: BTreeSet::new() }
+    }
+
+    /// The union as it was before a restart. Its keys are residents until a source shows them again.
+    pub fn restore(residence: Duration, record: &Record) -> Self {
+        let residents = record.keys.iter().filter_map(|recorded| {
+            let key = pem::read_public_keys(&recorded.public_key).keys.into_iter().next()?;
+            let missing_for = Duration::from_secs(recorded.missing_for_seconds);
+            Some((key.key_id().clone(), Resident { key, missing_for }))
+        });
+        Self {
+            residence,
+            sources: BTreeMap::new(),
+            residents: residents.collect(),
+            tombstones: record.tombstones.iter().cloned().collect(),
+        }
+    }
+
+    /// What must survive a restart: every key this writer has seen, and the tombstones.
+    pub fn record(&self) -> Record {
+        let live = self.live().into_iter().map(|key| (key, Duration::ZERO));
+        let residents = self.residents.values().map(|resident| (&resident.key, resident.missing_for));
+        let keys = live.chain(residents).map(|(key, missing_for)| RecordedKey {
+            public_key: key.to_pem(),
+            missing_for_seconds: missing_for.as_secs(),
+        });
+        Record { keys: keys.collect(), tombstones: self.tombstones.iter().cloned().collect() }
+    }
+
+    /// Takes a complete reading of one source.
+    pub fn apply(&mut self, source: SourceId, keys: Vec<PublicKey>) {
+        let dropped = self.sources.insert(source, keys).unwrap_or_default();
+        self.settle(dropped);
+    }
+
+    /// Forgets a source that is gone for good, as a replica that left the control plane. Its keys become residents.
+    pub fn remove(&mut self, source: &SourceId) {
+        let dropped = self.sources.remove(source).unwrap_or_default();
+        self.settle(dropped);
+    }
+
+    /// Lets time pass and returns the keys that are withdrawn by it.
+    pub fn elapse(&mut self, elapsed: Duration) -> Vec<KeyId> {
+        if self.live().is_empty() {
+            return Vec::new();
+        }
+        for resident in self.residents.values_mut() {
+            resident.missing_for = resident.missing_for.saturating_add(elapsed);
+        }
+        let residence = self.residence;
+        let over = self.residents.iter().filter(|(_, resident)| resident.missing_for >= residence);
+        let withdrawn: Vec<KeyId> = over.map(|(id, _)| id.clone()).collect();
+        for id in &withdrawn {
+            self.residents.remove(id);
+            self.tombstones.insert(id.clone());
+        }
+        withdrawn
+    }
+
+    /// The keys to publish: those of the sources in their order, then the residents by key id. `None` until
+    /// there is one.
+    pub fn jwks(&self) -> Option<Jwks> {
+        let residents = self.residents.values().map(|resident| &resident.key);
+        Jwks::new(self.live().into_iter().chain(residents).cloned())
+    }
+
+    /// Keys that this writer published and has withdrawn.
+    pub fn tombstones(&self) -> &BTreeSet<KeyId> {
+        &self.tombstones
+    }
+
+    /// Keys that no source shows any more, with the time they have been missing.
+    pub fn residents(&self) -> impl Iterator<Item = (&KeyId, Duration)> {
+        self.residents.iter().map(|(id, resident)| (id, resident.missing_for))
+    }
+
+    /// How long until the next resident's time is up, if time runs.
+    pub fn next_withdrawal(&self) -> Option<Duration> {
+        let longest = self.residents.values().map(|resident| resident.missing_for).max()?;
+        (!self.live().is_empty()).then(|| self.residence.saturating_sub(longest))
+    }
+
+    fn live(&self) -> Vec<&PublicKey> {
+        self.sources.values().flatten().collect()
+    }
+
+    fn settle(&mut self, dropped: Vec<PublicKey>) {
+        let live: BTreeSet<KeyId> = self.live().into_iter().map(|key| key.key_id().clone()).collect();
+        self.residents.retain(|id, _| !live.contains(id));
+        self.tombstones.retain(|id| !live.contains(id));
+        for key in dropped.into_iter().filter(|key| !live.contains(key.key_id())) {
+            let resident = Resident { key, missing_for: Duration::ZERO };
+            self.residents.entry(resident.key.key_id().clone()).or_insert(resident);
+        }
+    }
+}
+
+/// The part of a [`KeyUnion`] that outlives the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Record {
+    /// Every key seen and not withdrawn.
+    pub keys: Vec<RecordedKey>,
+    /// Keys withdrawn by us.
+    pub tombstones: Vec<KeyId>,
+}
+
+/// One key of a [`Record`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RecordedKey {
+    /// A `PUBLIC KEY` PEM block.
+    pub public_key: String,
+    /// Accumulated seconds since the last source dropped it; downtime does not count.
+    pub missing_for_seconds: u64,
+}
