@@ -1,0 +1,177 @@
+//! What a Kubernetes cluster is told: who it is as an issuer, and whom it trusts.
+//!
+//! A value of [`Cluster`] is a description; each [`KubeApiserver`](crate::kube_apiserver::KubeApiserver) started
+//! from it is one replica of its control plane. To give a replica other keys, clone it and change the keys:
+//! the clone still is the same cluster.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::authority::{Authority, ServerCertificate};
+use crate::scratch::Scratch;
+
+/// The audience of the API server itself, as kubeadm sets it.
+pub const API_AUDIENCE: &str = "https://kubernetes.default.svc";
+
+/// The settings that all replicas of one control plane share.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    etcd: String,
+    prefix: String,
+    issuer: String,
+    jwks_uri: Option<String>,
+    signing_key: PathBuf,
+    keys: Vec<PathBuf>,
+    api_audiences: Vec<String>,
+    max_token_expiration: Option<Duration>,
+    trusts: Option<TrustedIssuer>,
+    files: Arc<Files>,
+}
+
+/// A foreign issuer whose tokens a cluster accepts for its own API, known by its URL alone.
+#[derive(Clone, Debug)]
+pub struct TrustedIssuer {
+    /// Equal to `iss`, and where discovery is read.
+    pub url: String,
+    /// A token must name one of them.
+    pub audiences: Vec<String>,
+    /// The CA of the issuer's own server, PEM.
+    pub ca_pem: String,
+}
+
+impl TrustedIssuer {
+    /// Prefix of the user names that come from a foreign issuer.
+    pub const USERNAME_PREFIX: &str = "oidc:";
+
+    fn authentication_configuration(&self) -> Value {
+        json!({
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthenticationConfiguration",
+            "jwt": [{
+                "issuer": {
+                    "url": self.url,
+                    "audiences": self.audiences,
+                    // Only allowed, and required, with several audiences.
+                    "audienceMatchPolicy": if self.audiences.len() > 1 { "MatchAny" } else { "" },
+                    "certificateAuthority": self.ca_pem,
+                },
+                "claimMappings": { "username": { "claim": "sub", "prefix": Self::USERNAME_PREFIX } },
+            }],
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Files {
+    dir: Scratch,
+    authority: Authority,
+    certificate: ServerCertificate,
+}
+
+impl Cluster {
+    /// A new cluster in the etcd at `etcd`, whose ServiceAccount tokens say `issuer` and are signed with the PEM
+    /// private key in `signing_key`. It verifies tokens by that key, until [`keys`](Self::keys) says otherwise.
+    pub fn new(etcd: &str, issuer: &str, signing_key: &Path) -> Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let dir = Scratch::new("cluster")?;
+        let authority = Authority::new(dir.path())?;
+        let certificate = authority.issue(dir.path(), &crate::authority::LOOPBACK)?;
+        Ok(Self {
+            etcd: etcd.to_owned(),
+            prefix: format!("/cluster-{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+            issuer: issuer.to_owned(),
+            jwks_uri: None,
+            signing_key: signing_key.to_owned(),
+            keys: vec![signing_key.to_owned()],
+            api_audiences: vec![API_AUDIENCE.to_owned()],
+            max_token_expiration: None,
+            trusts: None,
+            files: Arc::new(Files { dir, authority, certificate }),
+        })
+    }
+
+    /// What its discovery document advertises. By default kube-apiserver advertises its own address there.
+    #[must_use]
+    pub fn jwks_uri(mut self, uri: &str) -> Self {
+        self.jwks_uri = Some(uri.to_owned());
+        self
+    }
+
+    /// The key that signs, PEM.
+    #[must_use]
+    pub fn signing_key(mut self, key: &Path) -> Self {
+        self.signing_key = key.to_owned();
+        self
+    }
+
+    /// The files (public or private halves, PEM) of all keys that it verifies by, and that its JWKS shows.
+    #[must_use]
+    pub fn keys(mut self, keys: &[&Path]) -> Self {
+        self.keys = keys.iter().map(|key| key.to_path_buf()).collect();
+        self
+    }
+
+    /// The audiences of its own API. The first one is given to a token whose request names none.
+    #[must_use]
+    pub fn api_audiences(mut self, audiences: &[&str]) -> Self {
+        self.api_audiences = audiences.iter().map(|audience| (*audience).to_owned()).collect();
+        self
+    }
+
+    /// The longest life a token is given, in whole seconds; kube-apiserver takes an hour at least.
+    #[must_use]
+    pub fn max_token_expiration(mut self, longest: Duration) -> Self {
+        self.max_token_expiration = Some(longest);
+        self
+    }
+
+    /// Makes it a relying party of another issuer.
+    #[must_use]
+    pub fn trusts(mut self, issuer: TrustedIssuer) -> Self {
+        self.trusts = Some(issuer);
+        self
+    }
+
+    /// The authority of its API servers.
+    pub fn authority(&self) -> &Authority {
+        &self.files.authority
+    }
+
+    /// The arguments of kube-apiserver that say all this. Its files are written to `dir`.
+    pub(crate) fn arguments(&self, dir: &Scratch) -> Result<Vec<String>> {
+        let mut flags = vec![
+            ("etcd-servers", self.etcd.clone()),
+            ("etcd-prefix", self.prefix.clone()),
+            ("tls-cert-file", path(&self.files.certificate.cert)),
+            ("tls-private-key-file", path(&self.files.certificate.key)),
+            ("service-account-issuer", self.issuer.clone()),
+            ("service-account-signing-key-file", path(&self.signing_key)),
+            ("api-audiences", self.api_audiences.join(",")),
+        ];
+        flags.extend(self.keys.iter().map(|key| ("service-account-key-file", path(key))));
+        flags.extend(self.jwks_uri.clone().map(|uri| ("service-account-jwks-uri", uri)));
+        if let Some(longest) = self.max_token_expiration {
+            flags.push(("service-account-max-token-expiration", format!("{}s", longest.as_secs())));
+        }
+        if let Some(issuer) = &self.trusts {
+            let configuration = issuer.authentication_configuration().to_string();
+            let file = dir.write("authentication.yaml", configuration)?;
+            flags.push(("authentication-config", path(&file)));
+        }
+        Ok(flags.into_iter().map(|(flag, value)| format!("--{flag}={value}")).collect())
+    }
+
+    /// A folder that lives as long as the last value that describes this cluster.
+    pub fn dir(&self) -> &Scratch {
+        &self.files.dir
+    }
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,205 @@
+//! kube-apiserver: one replica of a control plane, and its API as the tests use it.
+//!
+//! There is no controller manager beside it: no ServiceAccount appears by itself, and nothing is garbage-collected.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::process::{Process, READY, mortal};
+use crate::scratch::Scratch;
+use crate::verdict::{Refusal, Verdict};
+use crate::{binary, http, ports};
+
+const ADMIN_TOKEN: &str = "admintoken";
+
+/// A running kube-apiserver.
+#[derive(Debug)]
+pub struct KubeApiserver {
+    url: String,
+    ca_pem: String,
+    ca_path: PathBuf,
+    client: reqwest::Client,
+    // The process before its folder: fields are dropped in this order.
+    process: Process,
+    dir: Scratch,
+}
+
+impl KubeApiserver {
+    /// Starts one replica of `cluster` on a free port, and returns when it is ready to serve.
+    pub async fn start(cluster: &Cluster) -> Result<Self> {
+        Self::start_on(ports::free()?, cluster).await
+    }
+
+    /// The same on a given port: that of a replica which has ended, or one that the issuer URL names.
+    pub async fn start_on(port: u16, cluster: &Cluster) -> Result<Self> {
+        let dir = Scratch::new("kube-apiserver")?;
+        let process = Process::start("kube-apiserver", command(cluster, &dir, port)?, &dir.join("log"))?;
+        let mut server = Self {
+            url: format!("https://127.0.0.1:{port}"),
+            ca_pem: cluster.authority().pem().to_owned(),
+            ca_path: cluster.authority().path().to_owned(),
+            client: http::client(Some(cluster.authority().pem()))?,
+            process,
+            dir,
+        };
+        let ready = format!("{}/readyz", server.url);
+        let client = server.client.clone();
+        server
+            .process
+            .ready(READY, async || {
+                let probe = client.get(&ready).bearer_auth(ADMIN_TOKEN).send().await;
+                probe.is_ok_and(|answer| answer.status().is_success())
+            })
+            .await?;
+        Ok(server)
+    }
+
+    /// `https://127.0.0.1:PORT`
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The CA of the API server's certificate. Replicas of one cluster share it.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// The file that holds [`ca_pem`](Self::ca_pem); it lives as long as the cluster's description.
+    pub fn ca_path(&self) -> &Path {
+        &self.ca_path
+    }
+
+    /// A bearer token of the group `system:masters`.
+    pub fn admin_token(&self) -> &'static str {
+        ADMIN_TOKEN
+    }
+
+    /// The running program, to kill it or to read its log.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// A client with the rights of an administrator.
+    pub async fn kube_client(&self) -> Result<kube::Client> {
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(&self.kubeconfig_content().to_string())?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    /// Writes an administrator's kubeconfig to `path`.
+    pub fn kubeconfig(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.kubeconfig_content().to_string())
+            .with_context(|| format!("write {}", path.display()))
+    }
+
+    fn kubeconfig_content(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "e2e",
+            "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "admin" } }],
+            "clusters": [{
+                "name": "e2e",
+                "cluster": { "server": self.url, "certificate-authority": self.ca_path },
+            }],
+            "users": [{ "name": "admin", "user": { "token": ADMIN_TOKEN } }],
+        })
+    }
+
+    /// The bytes that it serves at `path` to an administrator. Any status but 200 is an error.
+    pub async fn get_raw(&self, path: &str) -> Result<Vec<u8>> {
+        let answer = self.client.get(self.address(path)).bearer_auth(ADMIN_TOKEN).send().await?;
+        let status = answer.status();
+        let body = answer.bytes().await?;
+        ensure!(status == StatusCode::OK, "GET {path}: {status}: {}", String::from_utf8_lossy(&body));
+        Ok(body.into())
+    }
+
+    /// Makes a ServiceAccount, and its namespace when there is none. Either may exist already.
+    pub async fn create_service_account(&self, namespace: &str, name: &str) -> Result<()> {
+        let metadata = |name: &str| json!({ "metadata": { "name": name } });
+        self.create("/api/v1/namespaces", &metadata(namespace)).await?;
+        self.create(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &metadata(name)).await
+    }
+
+    /// Asks for a token of a ServiceAccount through TokenRequest, for one audience. kube-apiserver refuses a life
+    /// of less than 600 seconds.
+    pub async fn token_request(
+        &self,
+        (namespace, name): (&str, &str),
+        audience: &str,
+        seconds: u64,
+    ) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let spec = json!({ "spec": { "audiences": [audience], "expirationSeconds": seconds } });
+        let (status, answer) = self.send(Method::POST, &path, ADMIN_TOKEN, &spec).await?;
+        ensure!(status == StatusCode::CREATED, "POST {path}: {status}: {answer}");
+        let token = answer.pointer("/status/token").and_then(Value::as_str);
+        Ok(token.context("a TokenRequest without a token")?.to_owned())
+    }
+
+    /// Shows a token to this server as a relying party, which answers with the user that it takes the bearer for.
+    pub async fn self_subject_review(&self, token: &str) -> Result<Verdict> {
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        let (status, answer) = self.send(Method::POST, path, token, &json!({})).await?;
+        if status != StatusCode::CREATED {
+            return Ok(Err(Refusal { status: Some(status.as_u16()), reason: answer.to_string() }));
+        }
+        let user = answer.pointer("/status/userInfo/username").and_then(Value::as_str);
+        Ok(Ok(user.context("a SelfSubjectReview without a user")?.to_owned()))
+    }
+
+    /// Creates an object from its JSON; one that exists already is left as it is.
+    pub async fn create(&self, path: &str, object: &Value) -> Result<()> {
+        let (status, answer) = self.send(Method::POST, path, ADMIN_TOKEN, object).await?;
+        let made = [StatusCode::CREATED, StatusCode::CONFLICT].contains(&status);
+        ensure!(made, "POST {path}: {status}: {answer}");
+        Ok(())
+    }
+
+    /// One request to the API with a JSON body, answered in JSON (or in text, as a JSON string).
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: &Value,
+    ) -> Result<(StatusCode, Value)> {
+        let request = self.client.request(method, self.address(path)).bearer_auth(token).json(body);
+        let answer = request.send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    /// The server's own folder, with its `log`.
+    pub fn dir(&self) -> &Scratch {
+        &self.dir
+    }
+}
+
+fn command(cluster: &Cluster, dir: &Scratch, port: u16) -> Result<Command> {
+    let tokens = dir.write("tokens.csv", format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n"))?;
+    let mut command = mortal(&binary::server("kube-apiserver")?);
+    command.args(cluster.arguments(dir)?);
+    command.arg(format!("--secure-port={port}"));
+    command.arg(format!("--token-auth-file={}", tokens.display()));
+    command.arg(format!("--cert-dir={}", dir.join("certs").display()));
+    command.args([
+        "--bind-address=127.0.0.1",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=RBAC",
+        // It would refuse pods without a ServiceAccount, which only a controller manager makes.
+        "--disable-admission-plugins=ServiceAccount",
+    ]);
+    Ok(command)
+}

@@ -1,0 +1,29 @@
+//! The real neighbours of Chancery, for the end-to-end suites in `tests/tests/`.
+//!
+//! Each server is a struct: starting it runs the real program on free loopback ports and returns when the server
+//! answers, or fails with the end of its log; dropping it kills the program. [`binary::skipped`] comes first in
+//! every test that needs one of them.
+//!
+//! | what it is in the suites | module |
+//! |---|---|
+//! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
+//! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
+//! | a relying party as Go programs write it | [`go_oidc`] |
+//! | ourselves, as a separate process | [`chancery`] |
+//!
+//! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
+//! [`scratch`] (folders), [`authority`] (certificates), [`http`] and [`verdict`] (what a relying party said).
+
+pub mod authority;
+pub mod binary;
+pub mod chancery;
+pub mod cluster;
+pub mod etcd;
+pub mod go_oidc;
+pub mod http;
+pub mod kube_apiserver;
+pub mod minio;
+pub mod ports;
+pub mod process;
+pub mod scratch;
+pub mod verdict;

@@ -1,0 +1,228 @@
+//! MinIO: an S3 server, and a relying party that gives S3 credentials for a token.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_s3::primitives::ByteStream;
+use serde_json::json;
+
+use crate::process::{Process, READY, mortal};
+use crate::scratch::Scratch;
+use crate::verdict::{Refusal, Verdict};
+use crate::{binary, http, ports};
+
+const ROOT_USER: &str = "root";
+const ROOT_PASSWORD: &str = "rootroot12";
+const REGION: &str = "us-east-1";
+/// The shortest life that STS gives a credential.
+const SHORTEST_CREDENTIAL: Duration = Duration::from_secs(900);
+
+/// The issuer that a MinIO trusts, known by its URL alone.
+#[derive(Clone, Debug)]
+pub struct TrustedIssuer {
+    /// Equal to `iss`. MinIO reads discovery below it once, at its start: the issuer must be up by then.
+    pub url: String,
+    /// A token must name it.
+    pub audience: String,
+    /// The CA of the issuer's own server, PEM.
+    pub ca_pem: String,
+}
+
+/// A running MinIO with one folder of data.
+#[derive(Debug)]
+pub struct Minio {
+    endpoint: String,
+    role_arn: Option<String>,
+    // The process before its folder: fields are dropped in this order.
+    process: Process,
+    dir: Scratch,
+}
+
+impl Minio {
+    /// A plain S3 server.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(None).await
+    }
+
+    /// An S3 server that is also a relying party of `issuer`; whoever it accepts may read and write everything.
+    pub async fn start_trusting(issuer: &TrustedIssuer) -> Result<Self> {
+        let mut minio = Self::start_with(Some(issuer)).await?;
+        // A role without an issuer behind it is not announced: waiting for it proves that discovery was read.
+        let log = minio.dir.join("log");
+        let announced = || std::fs::read_to_string(&log).ok().as_deref().and_then(role_in);
+        minio.process.ready(READY, async || announced().is_some()).await?;
+        minio.role_arn = announced();
+        Ok(minio)
+    }
+
+    async fn start_with(issuer: Option<&TrustedIssuer>) -> Result<Self> {
+        let dir = Scratch::new("minio")?;
+        let address = ports::free_address()?;
+        let mut process = Process::start("minio", command(&address, &dir, issuer)?, &dir.join("log"))?;
+        let endpoint = format!("http://{address}");
+        let client = http::client(None)?;
+        let ready = format!("{endpoint}/minio/health/ready");
+        process
+            .ready(READY, async || {
+                client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success())
+            })
+            .await?;
+        Ok(Self { endpoint, role_arn: None, process, dir })
+    }
+
+    /// `http://127.0.0.1:PORT`
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Access key id and secret access key of the owner of everything.
+    pub fn root_credentials(&self) -> (&'static str, &'static str) {
+        (ROOT_USER, ROOT_PASSWORD)
+    }
+
+    /// The region that requests are signed for.
+    pub fn region(&self) -> &'static str {
+        REGION
+    }
+
+    /// The running program, to kill it or to read its log.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// A path-style client with the owner's credentials.
+    pub fn s3_client(&self) -> aws_sdk_s3::Client {
+        self.s3_client_with(Credentials::new(ROOT_USER, ROOT_PASSWORD, None, None, "minio root"))
+    }
+
+    /// A path-style client with other credentials.
+    pub fn s3_client_with(&self, credentials: Credentials) -> aws_sdk_s3::Client {
+        let config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .endpoint_url(&self.endpoint)
+            .region(Region::new(REGION))
+            .credentials_provider(credentials)
+            .force_path_style(true)
+            .build();
+        aws_sdk_s3::Client::from_conf(config)
+    }
+
+    /// Makes a bucket that only its owner reads. A name has three letters at least.
+    pub async fn create_bucket(&self, name: &str) -> Result<()> {
+        let created = self.s3_client().create_bucket().bucket(name).send().await;
+        created.with_context(|| format!("create the bucket {name}"))?;
+        Ok(())
+    }
+
+    /// Makes a bucket whose objects anyone may read (but not list), as an issuer's bucket is.
+    pub async fn create_public_bucket(&self, name: &str) -> Result<()> {
+        self.create_bucket(name).await?;
+        let policy = json!({
+            "Version": "2012-10-17",
+            "Statement": [{
+                "Effect": "Allow",
+                "Principal": { "AWS": ["*"] },
+                "Action": ["s3:GetObject"],
+                "Resource": [format!("arn:aws:s3:::{name}/*")],
+            }],
+        });
+        let put = self.s3_client().put_bucket_policy().bucket(name).policy(policy.to_string()).send().await;
+        put.with_context(|| format!("make the bucket {name} public"))?;
+        Ok(())
+    }
+
+    /// Where anyone reads an object of a public bucket.
+    pub fn object_url(&self, bucket: &str, key: &str) -> String {
+        format!("{}/{bucket}/{key}", self.endpoint)
+    }
+
+    /// Writes an object as the owner.
+    pub async fn put_object(&self, bucket: &str, key: &str, body: &[u8]) -> Result<()> {
+        let body = ByteStream::from(body.to_vec());
+        let put = self.s3_client().put_object().bucket(bucket).key(key).body(body).send().await;
+        put.with_context(|| format!("write {bucket}/{key}"))?;
+        Ok(())
+    }
+
+    /// Reads an object as the owner.
+    pub async fn read_object(&self, bucket: &str, key: &str) -> Result<Vec<u8>> {
+        read(&self.s3_client(), bucket, key).await
+    }
+
+    /// Reads an object with credentials that were given for a token.
+    pub async fn read_object_with(
+        &self,
+        credentials: &Credentials,
+        bucket: &str,
+        key: &str,
+    ) -> Result<Vec<u8>> {
+        read(&self.s3_client_with(credentials.clone()), bucket, key).await
+    }
+
+    /// The role that bearers of the trusted issuer's tokens may assume.
+    pub fn role_arn(&self) -> Result<&str> {
+        self.role_arn.as_deref().context("this MinIO trusts no issuer")
+    }
+
+    /// Exchanges a token for credentials.
+    pub async fn assume_role_with_web_identity(&self, token: &str) -> Result<Verdict<Credentials>> {
+        let seconds = SHORTEST_CREDENTIAL.as_secs().to_string();
+        let form = [
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("Version", "2011-06-15"),
+            ("RoleArn", self.role_arn()?),
+            ("DurationSeconds", &seconds),
+            ("WebIdentityToken", token),
+        ];
+        let answer = http::client(None)?.post(&self.endpoint).form(&form).send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        if !status.is_success() {
+            return Ok(Err(Refusal { status: Some(status.as_u16()), reason: body }));
+        }
+        let field = |name| element(&body, name).with_context(|| format!("no {name} in {body}"));
+        let (id, secret) = (field("AccessKeyId")?, field("SecretAccessKey")?);
+        Ok(Ok(Credentials::new(id, secret, Some(field("SessionToken")?.to_owned()), None, "minio sts")))
+    }
+}
+
+fn command(address: &str, dir: &Scratch, issuer: Option<&TrustedIssuer>) -> Result<Command> {
+    let authorities = dir.join("certs").join("CAs");
+    std::fs::create_dir_all(&authorities)?;
+    let mut command = mortal(&binary::server("minio")?);
+    command.arg("server").arg(dir.join("data")).args(["--address", address]);
+    command.arg("--certs-dir").arg(dir.join("certs"));
+    command.env("MINIO_ROOT_USER", ROOT_USER).env("MINIO_ROOT_PASSWORD", ROOT_PASSWORD);
+    // No console (it would take a second port) and no look for updates.
+    command.env("MINIO_BROWSER", "off").env("MINIO_UPDATE", "off");
+    if let Some(issuer) = issuer {
+        std::fs::write(authorities.join("ca.crt"), &issuer.ca_pem)?;
+        let discovery = format!("{}/.well-known/openid-configuration", issuer.url);
+        command.env("MINIO_IDENTITY_OPENID_CONFIG_URL_RP", discovery);
+        command.env("MINIO_IDENTITY_OPENID_CLIENT_ID_RP", &issuer.audience);
+        command.env("MINIO_IDENTITY_OPENID_ROLE_POLICY_RP", "readwrite");
+    }
+    Ok(command)
+}
+
+async fn read(client: &aws_sdk_s3::Client, bucket: &str, key: &str) -> Result<Vec<u8>> {
+    let got = client.get_object().bucket(bucket).key(key).send().await;
+    let object = got.with_context(|| format!("read {bucket}/{key}"))?;
+    Ok(object.body.collect().await?.to_vec())
+}
+
+/// The role's name in the log ends where its line or its colour does.
+fn role_in(log: &str) -> Option<String> {
+    let start = log.find("arn:minio:iam:::role/")?;
+    let line = log.get(start..)?.lines().next()?;
+    let end = line.find(|c: char| !c.is_ascii_alphanumeric() && !":/-_".contains(c));
+    line.get(..end.unwrap_or(line.len())).map(str::to_owned)
+}
+
+/// The text of the first `<name>` in MinIO's XML, which neither nests these nor escapes anything in them.
+fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(text, _)| text)
+}
