@@ -1,1 +1,23 @@
-//! Under construction.
+//! The public service: it watches where keys come from, publishes their public halves to every target, proves from
+//! outside that relying parties see them, and serves the documents itself.
+//!
+//! ```text
+//!  sources ──events──▶ index (one KeyUnion per issuer) ──documents──▶ serve
+//!                              │                                       ▲
+//!                              └──watch, if the bytes differ──▶ reconcile (leader only)
+//!                                                               read target, plan, conditional writes, verify
+//! ```
+//!
+//! The process holds public halves and the write credentials of its targets, never a private signing key.
+
+pub mod admin;
+pub mod config;
+pub mod index;
+#[cfg(feature = "kube")]
+pub mod lease;
+pub mod metrics;
+pub mod reconcile;
+pub mod run;
+pub mod serve;
+pub mod source;
+pub mod state;

@@ -1,0 +1,232 @@
+//! `chancery.yaml`: strict, and refused as a whole before anything starts.
+//!
+//! An unknown field, a wrong type or a bad URL is refused by the parser, which names the line. What can only be
+//! known after parsing (a missing file, a kind that was not built in, two issuers at one place) is refused by
+//! [`Config::check`] and by the parts that open it, which name the line too.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chancery_core::publication::Owner;
+use chancery_core::{CachePolicy, IssuerUrl};
+use chancery_publisher::target::TargetConfig;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use crate::admin::AdminConfig;
+use crate::serve::ServeConfig;
+use crate::source::SourceConfig;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Config {
+    /// The issuers this process publishes, at least one.
+    pub issuers: Vec<Spanned<IssuerConfig>>,
+    /// Where this process serves the documents itself; not at all when missing.
+    #[serde(default)]
+    pub serve: Vec<ServeConfig>,
+    /// Where /livez, /readyz and /metrics are served; not at all when missing.
+    pub admin: Option<AdminConfig>,
+    /// What must survive a restart; kept in memory only when missing.
+    pub state: Option<StateConfig>,
+    /// One publisher among several replicas. In a cluster this is on unless it is switched off.
+    #[serde(default)]
+    pub leader_election: LeaderElectionConfig,
+}
+
+/// One issuer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct IssuerConfig {
+    /// The issuer URL, equal to kube-apiserver's first `--service-account-issuer` byte for byte.
+    pub url: IssuerUrl,
+    /// The ownership marker on what we publish; derived from the URL when missing.
+    #[serde(default, deserialize_with = "owner")]
+    pub owner: Option<Owner>,
+    /// `max-age` of the documents in seconds. Relying parties may not look for a new key any sooner.
+    #[serde(default = "default_max_age")]
+    pub max_age_seconds: u32,
+    /// How long a key stays published after the last source dropped it, as `7d` or `36h`.
+    #[serde(default = "default_residence", with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub residence: Duration,
+    /// Where the keys come from, at least one.
+    pub sources: Vec<Spanned<SourceConfig>>,
+    /// Where relying parties read from, besides this process.
+    #[serde(default)]
+    pub targets: Vec<Spanned<PublishedTarget>>,
+    /// The look from outside.
+    #[serde(default)]
+    pub verify: VerifyConfig,
+}
+
+impl IssuerConfig {
+    /// The marker on what we publish.
+    pub fn owner(&self) -> Owner {
+        self.owner.clone().unwrap_or_else(|| chancery_publisher::target::default_owner(&self.url))
+    }
+
+    /// The cache policy of the documents.
+    pub fn cache(&self) -> CachePolicy {
+        CachePolicy::of_seconds(self.max_age_seconds)
+    }
+}
+
+/// A target and the public address at which relying parties read it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PublishedTarget {
+    /// The target itself.
+    pub to: TargetConfig,
+    /// The URL below which this target is read when it is not the issuer URL: a mirror, or the bucket behind a CDN.
+    pub public_url: Option<String>,
+}
+
+/// How the documents are read back as an anonymous relying party.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct VerifyConfig {
+    /// Whether to look at all. Off only where this process cannot reach the issuer URL.
+    pub enabled: bool,
+    /// Time between two looks when nothing changes.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub every: Duration,
+    /// PEM certificates of a private CA that relying parties trust, instead of the public ones.
+    pub ca: Option<PathBuf>,
+    /// `HOST:PORT:ADDRESS` overrides, for clusters whose own DNS answers differently from the world's.
+    pub resolve: Vec<String>,
+}
+
+impl Default for VerifyConfig {
+    fn default() -> Self {
+        Self { enabled: true, every: Duration::from_secs(60), ca: None, resolve: Vec::new() }
+    }
+}
+
+/// Where what must survive a restart is kept.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct StateConfig {
+    /// A directory of this process alone.
+    pub directory: PathBuf,
+}
+
+/// Leader election by a Lease.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct LeaderElectionConfig {
+    /// On, off, or on in a cluster when missing.
+    pub enabled: Option<bool>,
+    /// The Lease's namespace; the pod's own when missing.
+    pub namespace: Option<String>,
+    /// The Lease's name; `chancery-issuer` when missing.
+    pub name: Option<String>,
+    /// What this replica calls itself; the host name when missing.
+    pub identity: Option<String>,
+    /// A kubeconfig, outside a cluster.
+    pub kubeconfig: Option<PathBuf>,
+    /// client-go's default when missing: 15 s.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    pub lease_duration: Option<Duration>,
+    /// client-go's default when missing: 10 s.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    pub renew_deadline: Option<Duration>,
+    /// client-go's default when missing: 2 s.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    pub retry_period: Option<Duration>,
+}
+
+/// Ten minutes; see [`CachePolicy`].
+fn default_max_age() -> u32 {
+    600
+}
+
+/// Seven days: an observed key may have signed tokens of a lifetime nobody told us, and a day or two of
+/// investigation must fit in before it goes.
+fn default_residence() -> Duration {
+    Duration::from_secs(7 * 24 * 60 * 60)
+}
+
+fn owner<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Owner>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Names the file, the line and the remedy.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
+        let config: Self = serde_saphyr::from_str(&text)
+            .map_err(|error| ConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
+        config.check().map_err(|(line, problem)| ConfigError::Value { path: path.to_owned(), line, problem })?;
+        Ok(config)
+    }
+
+    /// What the types alone cannot say.
+    fn check(&self) -> Result<(), (u64, String)> {
+        if self.issuers.is_empty() {
+            return Err((1, "`issuers` is empty; list at least one issuer with its url and sources".to_owned()));
+        }
+        let mut seen = BTreeSet::new();
+        for issuer in &self.issuers {
+            let line = issuer.referenced.line();
+            if !seen.insert(&issuer.value.url) {
+                let problem = format!("issuer {} is listed twice; merge the two entries", issuer.value.url);
+                return Err((line, problem));
+            }
+            if issuer.value.sources.is_empty() {
+                let problem = format!("issuer {} has no `sources`; say where its keys come from", issuer.value.url);
+                return Err((line, problem));
+            }
+        }
+        if self.serve.is_empty() && self.issuers.iter().all(|issuer| issuer.value.targets.is_empty()) {
+            let problem = "there is neither a `serve` section nor a target, so nobody could read the documents";
+            return Err((1, problem.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The addresses this process is asked to listen on.
+    pub fn listen_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let served = self.serve.iter().map(|serve| serve.listen);
+        served.chain(self.admin.iter().map(|admin| admin.listen))
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {}; give the path of a chancery.yaml with --config", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The YAML is malformed, has an unknown field or a value of the wrong kind; the text names line and column.
+    #[error("{}: {error}", path.display())]
+    Yaml {
+        /// Which file.
+        path: PathBuf,
+        /// The parser's words, with line and column.
+        error: String,
+    },
+    /// A value that cannot be used.
+    #[error("{}: line {line}: {problem}", path.display())]
+    Value {
+        /// Which file.
+        path: PathBuf,
+        /// Line in it, counted from 1.
+        line: u64,
+        /// What came, what was expected, what to do.
+        problem: String,
+    },
+}
