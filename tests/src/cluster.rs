@@ -13,10 +13,13 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::authority::{Authority, ServerCertificate};
+use crate::relying_party::TrustedIssuer;
 use crate::scratch::Scratch;
 
 /// The audience of the API server itself, as kubeadm sets it.
 pub const API_AUDIENCE: &str = "https://kubernetes.default.svc";
+/// Prefix of the user names that come from a trusted issuer.
+pub const USERNAME_PREFIX: &str = "oidc:";
 
 /// The settings that all replicas of one control plane share.
 #[derive(Clone, Debug)]
@@ -31,39 +34,6 @@ pub struct Cluster {
     max_token_expiration: Option<Duration>,
     trusts: Option<TrustedIssuer>,
     files: Arc<Files>,
-}
-
-/// A foreign issuer whose tokens a cluster accepts for its own API, known by its URL alone.
-#[derive(Clone, Debug)]
-pub struct TrustedIssuer {
-    /// Equal to `iss`, and where discovery is read.
-    pub url: String,
-    /// A token must name one of them.
-    pub audiences: Vec<String>,
-    /// The CA of the issuer's own server, PEM.
-    pub ca_pem: String,
-}
-
-impl TrustedIssuer {
-    /// Prefix of the user names that come from a foreign issuer.
-    pub const USERNAME_PREFIX: &str = "oidc:";
-
-    fn authentication_configuration(&self) -> Value {
-        json!({
-            "apiVersion": "apiserver.config.k8s.io/v1",
-            "kind": "AuthenticationConfiguration",
-            "jwt": [{
-                "issuer": {
-                    "url": self.url,
-                    "audiences": self.audiences,
-                    // Only allowed, and required, with several audiences.
-                    "audienceMatchPolicy": if self.audiences.len() > 1 { "MatchAny" } else { "" },
-                    "certificateAuthority": self.ca_pem,
-                },
-                "claimMappings": { "username": { "claim": "sub", "prefix": Self::USERNAME_PREFIX } },
-            }],
-        })
-    }
 }
 
 #[derive(Debug)]
@@ -130,7 +100,7 @@ impl Cluster {
         self
     }
 
-    /// Makes it a relying party of another issuer.
+    /// Makes it a relying party of another issuer: its users are the subjects there, after [`USERNAME_PREFIX`].
     #[must_use]
     pub fn trusts(mut self, issuer: TrustedIssuer) -> Self {
         self.trusts = Some(issuer);
@@ -159,7 +129,7 @@ impl Cluster {
             flags.push(("service-account-max-token-expiration", format!("{}s", longest.as_secs())));
         }
         if let Some(issuer) = &self.trusts {
-            let configuration = issuer.authentication_configuration().to_string();
+            let configuration = authentication_configuration(issuer).to_string();
             let file = dir.write("authentication.yaml", configuration)?;
             flags.push(("authentication-config", path(&file)));
         }
@@ -170,6 +140,24 @@ impl Cluster {
     pub fn dir(&self) -> &Scratch {
         &self.files.dir
     }
+}
+
+fn authentication_configuration(issuer: &TrustedIssuer) -> Value {
+    // Required with several audiences, refused with one.
+    let policy = if issuer.audiences.len() > 1 { "MatchAny" } else { "" };
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthenticationConfiguration",
+        "jwt": [{
+            "issuer": {
+                "url": issuer.url,
+                "audiences": issuer.audiences,
+                "audienceMatchPolicy": policy,
+                "certificateAuthority": issuer.ca_pem,
+            },
+            "claimMappings": { "username": { "claim": "sub", "prefix": USERNAME_PREFIX } },
+        }],
+    })
 }
 
 fn path(path: &Path) -> String {

@@ -14,8 +14,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::binary;
 use crate::process::{Process, READY, mortal};
+use crate::relying_party::{Refusal, Verdict};
 use crate::scratch::Scratch;
-use crate::verdict::{Refusal, Verdict};
 
 /// Longer than the program's own limit for one token.
 const ANSWER: Duration = Duration::from_secs(15);

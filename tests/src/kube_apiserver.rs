@@ -2,17 +2,18 @@
 //!
 //! There is no controller manager beside it: no ServiceAccount appears by itself, and nothing is garbage-collected.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::process::{Process, READY, mortal};
+use crate::relying_party::{Refusal, Verdict};
 use crate::scratch::Scratch;
-use crate::verdict::{Refusal, Verdict};
 use crate::{binary, http, ports};
 
 const ADMIN_TOKEN: &str = "admintoken";
@@ -21,8 +22,8 @@ const ADMIN_TOKEN: &str = "admintoken";
 #[derive(Debug)]
 pub struct KubeApiserver {
     url: String,
-    ca_pem: String,
-    ca_path: PathBuf,
+    // Kept for its files, which the server reads while it runs.
+    cluster: Cluster,
     client: reqwest::Client,
     // The process before its folder: fields are dropped in this order.
     process: Process,
@@ -41,8 +42,7 @@ impl KubeApiserver {
         let process = Process::start("kube-apiserver", command(cluster, &dir, port)?, &dir.join("log"))?;
         let mut server = Self {
             url: format!("https://127.0.0.1:{port}"),
-            ca_pem: cluster.authority().pem().to_owned(),
-            ca_path: cluster.authority().path().to_owned(),
+            cluster: cluster.clone(),
             client: http::client(Some(cluster.authority().pem()))?,
             process,
             dir,
@@ -64,14 +64,20 @@ impl KubeApiserver {
         &self.url
     }
 
-    /// The CA of the API server's certificate. Replicas of one cluster share it.
-    pub fn ca_pem(&self) -> &str {
-        &self.ca_pem
+    /// The description that it was started from.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
-    /// The file that holds [`ca_pem`](Self::ca_pem); it lives as long as the cluster's description.
+    /// The CA of the API server's certificate. Replicas of one cluster share it.
+    pub fn ca_pem(&self) -> &str {
+        self.cluster.authority().pem()
+    }
+
+    /// The file that holds [`ca_pem`](Self::ca_pem); it lives as long as this server, or the
+    /// cluster's description.
     pub fn ca_path(&self) -> &Path {
-        &self.ca_path
+        self.cluster.authority().path()
     }
 
     /// A bearer token of the group `system:masters`.
@@ -97,6 +103,11 @@ impl KubeApiserver {
             .with_context(|| format!("write {}", path.display()))
     }
 
+    /// The server's own folder, with its `log`.
+    pub fn dir(&self) -> &Scratch {
+        &self.dir
+    }
+
     fn kubeconfig_content(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -105,7 +116,7 @@ impl KubeApiserver {
             "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "admin" } }],
             "clusters": [{
                 "name": "e2e",
-                "cluster": { "server": self.url, "certificate-authority": self.ca_path },
+                "cluster": { "server": self.url, "certificate-authority": self.ca_path() },
             }],
             "users": [{ "name": "admin", "user": { "token": ADMIN_TOKEN } }],
         })
@@ -137,7 +148,7 @@ impl KubeApiserver {
     ) -> Result<String> {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let spec = json!({ "spec": { "audiences": [audience], "expirationSeconds": seconds } });
-        let (status, answer) = self.send(Method::POST, &path, ADMIN_TOKEN, &spec).await?;
+        let (status, answer) = self.post(&path, ADMIN_TOKEN, &spec).await?;
         ensure!(status == StatusCode::CREATED, "POST {path}: {status}: {answer}");
         let token = answer.pointer("/status/token").and_then(Value::as_str);
         Ok(token.context("a TokenRequest without a token")?.to_owned())
@@ -146,7 +157,7 @@ impl KubeApiserver {
     /// Shows a token to this server as a relying party, which answers with the user that it takes the bearer for.
     pub async fn self_subject_review(&self, token: &str) -> Result<Verdict> {
         let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-        let (status, answer) = self.send(Method::POST, path, token, &json!({})).await?;
+        let (status, answer) = self.post(path, token, &json!({})).await?;
         if status != StatusCode::CREATED {
             return Ok(Err(Refusal { status: Some(status.as_u16()), reason: answer.to_string() }));
         }
@@ -154,24 +165,32 @@ impl KubeApiserver {
         Ok(Ok(user.context("a SelfSubjectReview without a user")?.to_owned()))
     }
 
+    /// The same, asked again until the token is accepted or `deadline` has passed; the last answer.
+    ///
+    /// A server refuses every token of a trusted issuer until it has read that issuer's discovery document, which
+    /// it does beside its start (being ready does not wait for it) and, when that fails, again after ten seconds.
+    pub async fn self_subject_review_within(&self, deadline: Duration, token: &str) -> Result<Verdict> {
+        let started = Instant::now();
+        loop {
+            let verdict = self.self_subject_review(token).await?;
+            if verdict.is_ok() || started.elapsed() > deadline {
+                return Ok(verdict);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
     /// Creates an object from its JSON; one that exists already is left as it is.
     pub async fn create(&self, path: &str, object: &Value) -> Result<()> {
-        let (status, answer) = self.send(Method::POST, path, ADMIN_TOKEN, object).await?;
+        let (status, answer) = self.post(path, ADMIN_TOKEN, object).await?;
         let made = [StatusCode::CREATED, StatusCode::CONFLICT].contains(&status);
         ensure!(made, "POST {path}: {status}: {answer}");
         Ok(())
     }
 
-    /// One request to the API with a JSON body, answered in JSON (or in text, as a JSON string).
-    pub async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        token: &str,
-        body: &Value,
-    ) -> Result<(StatusCode, Value)> {
-        let request = self.client.request(method, self.address(path)).bearer_auth(token).json(body);
-        let answer = request.send().await?;
+    /// A POST with the bearer token `token`, answered in JSON (or in text, as a JSON string).
+    pub async fn post(&self, path: &str, token: &str, body: &Value) -> Result<(StatusCode, Value)> {
+        let answer = self.client.post(self.address(path)).bearer_auth(token).json(body).send().await?;
         let status = answer.status();
         let text = answer.text().await?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
@@ -179,11 +198,6 @@ impl KubeApiserver {
 
     fn address(&self, path: &str) -> String {
         format!("{}{path}", self.url)
-    }
-
-    /// The server's own folder, with its `log`.
-    pub fn dir(&self) -> &Scratch {
-        &self.dir
     }
 }
 

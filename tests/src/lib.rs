@@ -12,7 +12,8 @@
 //! | ourselves, as a separate process | [`chancery`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
-//! [`scratch`] (folders), [`authority`] (certificates), [`http`] and [`verdict`] (what a relying party said).
+//! [`scratch`] (folders), [`authority`] (certificates), [`http`], [`relying_party`] (whom one trusts, and what it
+//! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
 pub mod binary;
@@ -25,5 +26,6 @@ pub mod kube_apiserver;
 pub mod minio;
 pub mod ports;
 pub mod process;
+pub mod relying_party;
 pub mod scratch;
-pub mod verdict;
+pub mod token;

@@ -9,8 +9,8 @@ use aws_sdk_s3::primitives::ByteStream;
 use serde_json::json;
 
 use crate::process::{Process, READY, mortal};
+use crate::relying_party::{Refusal, TrustedIssuer, Verdict};
 use crate::scratch::Scratch;
-use crate::verdict::{Refusal, Verdict};
 use crate::{binary, http, ports};
 
 const ROOT_USER: &str = "root";
@@ -18,17 +18,6 @@ const ROOT_PASSWORD: &str = "rootroot12";
 const REGION: &str = "us-east-1";
 /// The shortest life that STS gives a credential.
 const SHORTEST_CREDENTIAL: Duration = Duration::from_secs(900);
-
-/// The issuer that a MinIO trusts, known by its URL alone.
-#[derive(Clone, Debug)]
-pub struct TrustedIssuer {
-    /// Equal to `iss`. MinIO reads discovery below it once, at its start: the issuer must be up by then.
-    pub url: String,
-    /// A token must name it.
-    pub audience: String,
-    /// The CA of the issuer's own server, PEM.
-    pub ca_pem: String,
-}
 
 /// A running MinIO with one folder of data.
 #[derive(Debug)]
@@ -47,6 +36,8 @@ impl Minio {
     }
 
     /// An S3 server that is also a relying party of `issuer`; whoever it accepts may read and write everything.
+    ///
+    /// It reads discovery once, at its start: the issuer must be up by then. Of the audiences it takes the first.
     pub async fn start_trusting(issuer: &TrustedIssuer) -> Result<Self> {
         let mut minio = Self::start_with(Some(issuer)).await?;
         // A role without an issuer behind it is not announced: waiting for it proves that discovery was read.
@@ -198,10 +189,11 @@ fn command(address: &str, dir: &Scratch, issuer: Option<&TrustedIssuer>) -> Resu
     // No console (it would take a second port) and no look for updates.
     command.env("MINIO_BROWSER", "off").env("MINIO_UPDATE", "off");
     if let Some(issuer) = issuer {
+        let audience = issuer.audiences.first().context("MinIO needs an audience")?;
         std::fs::write(authorities.join("ca.crt"), &issuer.ca_pem)?;
         let discovery = format!("{}/.well-known/openid-configuration", issuer.url);
         command.env("MINIO_IDENTITY_OPENID_CONFIG_URL_RP", discovery);
-        command.env("MINIO_IDENTITY_OPENID_CLIENT_ID_RP", &issuer.audience);
+        command.env("MINIO_IDENTITY_OPENID_CLIENT_ID_RP", audience);
         command.env("MINIO_IDENTITY_OPENID_ROLE_POLICY_RP", "readwrite");
     }
     Ok(command)

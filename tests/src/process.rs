@@ -73,7 +73,8 @@ impl Process {
 
     /// Sends a signal, e.g. `Signal::TERM`.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a child without id")?;
+        let pid =
+            i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a child without id")?;
         kill_process(pid, signal).with_context(|| format!("signal {}", self.name))
     }
 

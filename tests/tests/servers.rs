@@ -4,20 +4,26 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use e2e::authority::{Authority, LOOPBACK};
-use e2e::cluster::{Cluster, TrustedIssuer};
+use e2e::cluster::Cluster;
 use e2e::etcd::Etcd;
+use e2e::go_oidc::GoOidc;
 use e2e::kube_apiserver::KubeApiserver;
 use e2e::minio::Minio;
+use e2e::process::READY;
+use e2e::relying_party::TrustedIssuer;
 use e2e::scratch::Scratch;
-use e2e::{binary, http};
+use e2e::token::{self, TokenSigner};
+use e2e::{binary, http, ports};
+use serde_json::json;
 
 const ISSUER: &str = "https://issuer.example";
 
 fn signing_key(dir: &Scratch, name: &str) -> Result<PathBuf> {
     let path = dir.join(name);
-    let made = Command::new("openssl").args(["genrsa", "-traditional", "-out"]).arg(&path).arg("2048").output()?;
+    let made =
+        Command::new("openssl").args(["genrsa", "-traditional", "-out"]).arg(&path).arg("2048").output()?;
     ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     Ok(path)
 }
@@ -102,6 +108,98 @@ async fn kube_apiserver_takes_an_authentication_configuration() -> Result<()> {
     let cluster = Cluster::new(Etcd::shared().await?.url(), ISSUER, &key)?.trusts(trusted);
     let server = KubeApiserver::start(&cluster).await?;
     assert!(server.self_subject_review(server.admin_token()).await?.is_ok());
+    Ok(())
+}
+
+/// Anyone may read the documents of a cluster's own issuer; by default only ServiceAccounts may.
+async fn publish_discovery(server: &KubeApiserver) -> Result<()> {
+    let binding = json!({
+        "metadata": { "name": "discovery-for-anyone" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "system:service-account-issuer-discovery",
+        },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Group",
+            "name": "system:unauthenticated",
+        }],
+    });
+    server.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await
+}
+
+/// A kube-apiserver that is its own public issuer, as the three relying parties need one.
+async fn issuing_cluster(dir: &Scratch) -> Result<(String, KubeApiserver)> {
+    let port = ports::free()?;
+    let issuer = format!("https://127.0.0.1:{port}");
+    let cluster = Cluster::new(Etcd::shared().await?.url(), &issuer, &signing_key(dir, "issuer.key")?)?
+        .jwks_uri(&format!("{issuer}/openid/v1/jwks"));
+    let server = KubeApiserver::start_on(port, &cluster).await?;
+    publish_discovery(&server).await?;
+    server.create_service_account("demo", "app").await?;
+    Ok((issuer, server))
+}
+
+/// Tokens that differ from a good one in one thing each.
+async fn refused_tokens(
+    good: &str,
+    server: &KubeApiserver,
+    dir: &Scratch,
+) -> Result<Vec<(&'static str, String)>> {
+    let signer = TokenSigner::read(&dir.join("issuer.key"))?;
+    let foreign = TokenSigner::generate()?;
+    assert_eq!(token::kid(good)?, signer.kid());
+    let claims = token::claims(good)?;
+    Ok(vec![
+        ("wrong audience", server.token_request(("demo", "app"), "someone-else", 600).await?),
+        ("expired", signer.sign(&token::a_day_earlier(&claims))?),
+        ("foreign key under a published kid", foreign.sign_as(signer.kid(), &claims)?),
+        ("unpublished key", foreign.sign(&claims)?),
+    ])
+}
+
+#[tokio::test]
+async fn relying_parties_accept_a_good_token_and_refuse_the_others() -> Result<()> {
+    if binary::skipped(&["etcd", "kube-apiserver", "minio", "go-oidc"]) {
+        return Ok(());
+    }
+    let dir = Scratch::new("keys")?;
+    let (url, server) = issuing_cluster(&dir).await?;
+    let subject = "system:serviceaccount:demo:app";
+    let right = server.token_request(("demo", "app"), "rp", 600).await?;
+    let signed_again = TokenSigner::read(&dir.join("issuer.key"))?.sign(&token::claims(&right)?)?;
+    let refused = refused_tokens(&right, &server, &dir).await?;
+
+    let mut go_oidc = GoOidc::start(&url, "rp", server.ca_path()).await?;
+    assert_eq!(go_oidc.verify(&right).await?, Ok(subject.to_owned()));
+    assert_eq!(go_oidc.verify(&signed_again).await?, Ok(subject.to_owned()));
+    for (why, token) in &refused {
+        assert!(go_oidc.verify(token).await?.is_err(), "go-oidc accepted a token: {why}");
+    }
+
+    let ca_pem = server.ca_pem().to_owned();
+    let trusted = TrustedIssuer { url, audiences: vec!["rp".to_owned()], ca_pem };
+    let key = signing_key(&dir, "other.key")?;
+    let other = Cluster::new(Etcd::shared().await?.url(), ISSUER, &key)?.trusts(trusted.clone());
+    let other = KubeApiserver::start(&other).await?;
+    assert_eq!(other.self_subject_review_within(READY, &right).await?, Ok(format!("oidc:{subject}")));
+    for (why, token) in &refused {
+        let status = other.self_subject_review(token).await?.err().and_then(|refusal| refusal.status);
+        assert_eq!(status, Some(401), "kube-apiserver on a token: {why}");
+    }
+
+    let minio = Minio::start_trusting(&trusted).await?;
+    minio.create_bucket("private").await?;
+    minio.put_object("private", "key", b"content").await?;
+    let credentials = minio.assume_role_with_web_identity(&right).await?;
+    let credentials = credentials.map_err(|refusal| anyhow!("{refusal}"))?;
+    assert_eq!(minio.read_object_with(&credentials, "private", "key").await?, b"content");
+    for (why, token) in &refused {
+        let status =
+            minio.assume_role_with_web_identity(token).await?.err().and_then(|refusal| refusal.status);
+        assert_eq!(status, Some(400), "MinIO on a token: {why}");
+    }
     Ok(())
 }
 

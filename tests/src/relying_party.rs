@@ -1,10 +1,21 @@
-//! What a relying party said of a token.
+//! Relying parties: what they are told of an issuer, and what they say of a token.
 
 use std::fmt;
 
 /// The outer `Result` of a relying party's method is about reaching it; this one is its answer: the name under
 /// which it knows the bearer, or the refusal.
 pub type Verdict<Accepted = String> = Result<Accepted, Refusal>;
+
+/// What a relying party is told of an issuer; everything else it must find out through the URL.
+#[derive(Clone, Debug)]
+pub struct TrustedIssuer {
+    /// Equal to `iss`, and where discovery is read.
+    pub url: String,
+    /// A token must name one of them.
+    pub audiences: Vec<String>,
+    /// The CA of the issuer's own server, PEM.
+    pub ca_pem: String,
+}
 
 /// A token, or a credential, was turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]
