@@ -21,6 +21,7 @@ const ADMIN_TOKEN: &str = "admintoken";
 /// A running kube-apiserver.
 #[derive(Debug)]
 pub struct KubeApiserver {
+    port: u16,
     url: String,
     // Kept for its files, which the server reads while it runs.
     cluster: Cluster,
@@ -41,6 +42,7 @@ impl KubeApiserver {
         let dir = Scratch::new("kube-apiserver")?;
         let process = Process::start("kube-apiserver", command(cluster, &dir, port)?, &dir.join("log"))?;
         let mut server = Self {
+            port,
             url: format!("https://127.0.0.1:{port}"),
             cluster: cluster.clone(),
             client: http::client(Some(cluster.authority().pem()))?,
@@ -62,6 +64,11 @@ impl KubeApiserver {
     /// `https://127.0.0.1:PORT`
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The port, on which [`start_on`](Self::start_on) can start a successor after this one was killed.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The description that it was started from.

@@ -79,7 +79,7 @@ async fn two_kube_apiservers_on_one_prefix_are_one_cluster() -> Result<()> {
     let dir = Scratch::new("keys")?;
     let (one, two) = (signing_key(&dir, "one.key")?, signing_key(&dir, "two.key")?);
     let cluster = Cluster::new(Etcd::shared().await?.url(), ISSUER, &one)?;
-    let first = KubeApiserver::start(&cluster).await?;
+    let mut first = KubeApiserver::start(&cluster).await?;
     let second = KubeApiserver::start(&cluster.clone().signing_key(&two).keys(&[&one, &two])).await?;
 
     first.create_service_account("demo", "app").await?;
@@ -89,6 +89,11 @@ async fn two_kube_apiservers_on_one_prefix_are_one_cluster() -> Result<()> {
     assert_eq!(unknown_key.map_err(|refusal| refusal.status), Err(Some(401)));
     let jwks = "/openid/v1/jwks";
     assert_ne!(first.get_raw(jwks).await?, second.get_raw(jwks).await?);
+
+    first.process().kill()?;
+    assert!(first.get_raw(jwks).await.is_err());
+    let successor = KubeApiserver::start_on(first.port(), second.cluster()).await?;
+    assert_eq!(successor.get_raw(jwks).await?, second.get_raw(jwks).await?);
     Ok(())
 }
 
