@@ -1,10 +1,47 @@
 //! `chancery issuer`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-#[derive(clap::Args)]
-pub struct Args {}
+use chancery_issuer::config::Config;
+use chancery_issuer::run::Issuer;
+use clap::ValueEnum;
 
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+use crate::runtime;
+
+/// Watch keys, publish their public halves to every target, verify them from outside, serve them.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The configuration, as docs/issuer.md describes it
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Check the configuration and everything it names, then exit
+    #[arg(long)]
+    check: bool,
+    /// How log lines are written to standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum LogFormat {
+    /// For a person
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = Config::read(&args.config)?;
+    runtime::log_to_stderr(args.log_format == LogFormat::Json, "info");
+    runtime::block_on(2, async {
+        let issuer = Issuer::open(config, &args.config).await?;
+        if args.check {
+            println!("{}: ok, {} issuers", args.config.display(), issuer.issuers());
+            return Ok(());
+        }
+        issuer.run(runtime::terminated()).await?;
+        Ok(())
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

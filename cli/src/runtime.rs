@@ -26,3 +26,18 @@ pub fn log_to_stderr(json: bool, default_filter: &str) {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     if json { logs.json().flatten_event(true).init() } else { logs.init() }
 }
+
+/// Resolves at the first SIGTERM or SIGINT.
+pub async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Without a handler the signal ends the process at once, which is what waiting forever amounts to.
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

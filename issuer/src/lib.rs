@@ -11,6 +11,8 @@
 //! The process holds public halves and the write credentials of its targets, never a private signing key.
 
 pub mod admin;
+pub mod backoff;
+pub mod collect;
 pub mod config;
 pub mod index;
 #[cfg(feature = "kube")]
@@ -21,3 +23,9 @@ pub mod run;
 pub mod serve;
 pub mod source;
 pub mod state;
+
+/// An error with its causes on one line, for logs.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

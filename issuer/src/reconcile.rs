@@ -1,1 +1,115 @@
-//! reconcile.
+//! Brings one target to what the index asks for, whenever that changes, and looks again now and then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_core::IssuerUrl;
+use chancery_core::publication::{Desired, Owner};
+use chancery_publisher::publish::{Outcome, PublishError, publish};
+use chancery_publisher::store::DocumentStore;
+use tokio::sync::watch;
+use tracing::{debug, error, info, warn};
+
+use crate::backoff::Backoff;
+use crate::index::Publication;
+use crate::metrics::{Metrics, PublishResult};
+
+/// How often an unchanged target is read again, so that a deleted or altered object is noticed.
+const RESYNC: Duration = Duration::from_secs(60);
+
+/// The task that owns one target of one issuer.
+#[derive(Debug)]
+pub struct Reconciler {
+    /// Whose documents.
+    pub issuer: IssuerUrl,
+    /// What a person calls the target.
+    pub name: String,
+    /// The target.
+    pub store: Arc<dyn DocumentStore>,
+    /// Our marker.
+    pub owner: Owner,
+    /// Whether objects without a marker may be taken over.
+    pub adopt: bool,
+    /// What the index asks for.
+    pub publications: watch::Receiver<Option<Arc<Publication>>>,
+    /// Whether this replica publishes.
+    pub leading: watch::Receiver<bool>,
+    /// Told about every successful publication, so that somebody looks from outside.
+    pub published: watch::Sender<u64>,
+    /// Ends the task between two publications, never within one.
+    pub shutdown: watch::Receiver<bool>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Reconciler {
+    /// Runs until shutdown.
+    pub async fn run(mut self) {
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+        let mut last_problem = None;
+        while !*self.shutdown.borrow_and_update() {
+            // Leadership is asked again before every publication; a plan of a former leader is never carried out.
+            let leading = *self.leading.borrow_and_update();
+            let publication = self.publications.borrow_and_update().clone();
+            let pause = match publication.filter(|_| leading) {
+                None => RESYNC,
+                Some(publication) => match self.publish(&publication).await {
+                    Ok(outcome) => {
+                        self.succeeded(&outcome);
+                        last_problem = None;
+                        backoff.reset();
+                        RESYNC
+                    }
+                    Err(problem) => {
+                        self.failed(&problem, &mut last_problem);
+                        backoff.next_pause()
+                    }
+                },
+            };
+            tokio::select! {
+                changed = self.publications.changed() => if changed.is_err() { return },
+                changed = self.leading.changed() => if changed.is_err() { return },
+                changed = self.shutdown.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn publish(&self, publication: &Publication) -> Result<Outcome, PublishError> {
+        let desired = Desired {
+            documents: &publication.documents,
+            tombstones: &publication.tombstones,
+            owner: &self.owner,
+            adopt_unmarked: self.adopt,
+        };
+        publish(self.store.as_ref(), desired).await
+    }
+
+    fn succeeded(&self, outcome: &Outcome) {
+        let result = if outcome.written.is_empty() { PublishResult::Unchanged } else { PublishResult::Written };
+        self.metrics.published(self.issuer.as_str(), &self.name, result);
+        self.metrics.foreign_keys(self.issuer.as_str(), &self.name, outcome.foreign.len());
+        if outcome.written.is_empty() {
+            debug!(issuer = %self.issuer, target = self.name, "up to date");
+            return;
+        }
+        info!(issuer = %self.issuer, target = self.name, written = outcome.written.len(), "published");
+        self.published.send_modify(|times| *times += 1);
+        if !outcome.foreign.is_empty() {
+            let kids: Vec<&str> = outcome.foreign.iter().map(|kid| kid.as_str()).collect();
+            warn!(issuer = %self.issuer, target = self.name, kids = kids.join(","), "the target holds keys that no source shows; they stay");
+        }
+    }
+
+    /// The same problem is said once, not at every try.
+    fn failed(&self, problem: &PublishError, last: &mut Option<String>) {
+        let blocked = matches!(problem, PublishError::Blocked(_));
+        let result = if blocked { PublishResult::Blocked } else { PublishResult::Failed };
+        self.metrics.published(self.issuer.as_str(), &self.name, result);
+        let text = crate::chain(problem);
+        if last.as_ref() != Some(&text) {
+            error!(issuer = %self.issuer, target = self.name, "not published: {text}");
+            *last = Some(text);
+        }
+    }
+}

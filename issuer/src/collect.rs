@@ -1,0 +1,136 @@
+//! Carries what the sources of one issuer report into its index, and what the index decides out to the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chancery_core::IssuerUrl;
+use chancery_core::publication::Owner;
+use chancery_core::residence::Record;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use crate::index::{Index, Publication};
+use crate::metrics::Metrics;
+use crate::source::SourceEvent;
+use crate::state::StateDirectory;
+
+/// How long the start waits for a source that does not answer before it shows what is recorded and read.
+/// Longer than a kube-apiserver restart takes; until then relying parties read the targets as they are.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Accumulated time is recorded this often, so a crash costs a vanished key at most this much longer a stay.
+const RECORD_EVERY: Duration = Duration::from_secs(60);
+
+/// The task that owns one issuer's index.
+#[derive(Debug)]
+pub struct Collector {
+    /// Whose keys.
+    pub issuer: IssuerUrl,
+    /// The index, with whatever was recorded.
+    pub index: Index,
+    /// What the sources report.
+    pub events: mpsc::Receiver<SourceEvent>,
+    /// Where the publication goes; the value is replaced only when it differs.
+    pub publications: watch::Sender<Option<Arc<Publication>>>,
+    /// Where the record goes.
+    pub state: Option<(StateDirectory, Owner)>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Collector {
+    /// Runs until every source is gone.
+    pub async fn run(mut self) {
+        let started = Instant::now();
+        let mut counted = started;
+        let mut recorded = self.index.record();
+        loop {
+            let pause = self.pause(started.elapsed());
+            let event = tokio::select! {
+                event = self.events.recv() => match event {
+                    Some(event) => Some(event),
+                    None => return,
+                },
+                () = tokio::time::sleep(pause) => None,
+            };
+            self.let_time_pass(counted.elapsed());
+            counted = Instant::now();
+            if let Some(event) = event {
+                self.take(&event);
+            }
+            if !self.index.is_complete() && started.elapsed() >= PATIENCE {
+                warn!(issuer = %self.issuer, "a source has not answered since the start; going on with what is recorded and read");
+                self.index.stop_waiting();
+            }
+            self.record(&mut recorded);
+            self.send();
+        }
+    }
+
+    /// How long nothing needs to be done if no source reports.
+    fn pause(&self, since_start: Duration) -> Duration {
+        let patience = (!self.index.is_complete()).then(|| PATIENCE.saturating_sub(since_start));
+        let residence = self.index.next_withdrawal().map(|left| left.min(RECORD_EVERY));
+        patience.into_iter().chain(residence).min().unwrap_or(Duration::from_secs(3600))
+    }
+
+    fn let_time_pass(&mut self, elapsed: Duration) {
+        for kid in self.index.elapse(elapsed) {
+            info!(issuer = %self.issuer, %kid, "withdrawing a key that every source dropped a residence time ago");
+        }
+    }
+
+    fn take(&mut self, event: &SourceEvent) {
+        let vanished = self.index.vanished();
+        self.index.apply(event);
+        match event {
+            SourceEvent::Listed { source, skipped, .. } => {
+                self.metrics.source_read(self.issuer.as_str(), &source.name);
+                for what in skipped {
+                    warn!(issuer = %self.issuer, source = source.name, "skipped {what}");
+                }
+            }
+            SourceEvent::Failed { source, error } => {
+                self.metrics.source_failed(self.issuer.as_str(), &source.name);
+                warn!(issuer = %self.issuer, source = source.name, "cannot read a source, keeping what it showed last: {error}");
+            }
+            SourceEvent::Gone { source } => {
+                info!(issuer = %self.issuer, source = source.name, "a source is gone, its keys stay for their residence time");
+            }
+        }
+        for kid in self.index.vanished().iter().filter(|kid| !vanished.contains(kid)) {
+            warn!(issuer = %self.issuer, %kid, "no source shows this key any more; it stays published for its residence time");
+        }
+    }
+
+    /// Saves before anything is shown: a key we published must never look foreign to us after a crash.
+    fn record(&self, recorded: &mut Record) {
+        let Some((state, owner)) = &self.state else { return };
+        let record = self.index.record();
+        if record == *recorded {
+            return;
+        }
+        match state.save(owner, &record) {
+            Ok(()) => *recorded = record,
+            Err(problem) => error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem)),
+        }
+    }
+
+    fn send(&self) {
+        let publication = self.index.publication();
+        let changed = self.publications.send_if_modified(|current| {
+            let differs = *current != publication;
+            if differs {
+                current.clone_from(&publication);
+            }
+            differs
+        });
+        if changed {
+            let keys = self.index.keys();
+            let kids: Vec<&str> = keys.iter().map(|key| key.key_id().as_str()).collect();
+            info!(issuer = %self.issuer, keys = kids.len(), kids = kids.join(","), "the key set changed");
+            self.metrics.keys(self.issuer.as_str(), &kids, self.index.vanished().len());
+        }
+    }
+}
