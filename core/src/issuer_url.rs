@@ -78,47 +78,49 @@ impl FromStr for IssuerUrl {
     type Err = IssuerUrlError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |reason| Err(IssuerUrlError { came: text.to_owned(), reason });
-        if text.is_empty() {
-            return refuse(
-                "is empty; expected an absolute https URL such as https://id.example.com/cluster-a",
-            );
+        match check(text) {
+            Ok(uri) => Ok(Self(uri)),
+            Err((what, remedy)) => Err(IssuerUrlError { came: text.to_owned(), what, remedy }),
         }
-        if text.trim() != text {
-            return refuse(
-                "starts or ends with white space; relying parties compare it byte for byte, so remove it",
-            );
-        }
-        let Ok(uri) = Uri::parse(text.to_owned()) else {
-            return refuse(
-                "is not an absolute URL (RFC 3986); expected https://HOST[:PORT][/PATH], other characters percent-encoded",
-            );
-        };
-        if uri.scheme().as_str() != "https" {
-            return refuse("must start with https:// in lower case; relying parties refuse any other scheme");
-        }
-        if uri.query().is_some() {
-            return refuse("has a query; an issuer may not have one, remove everything from the `?` on");
-        }
-        if uri.fragment().is_some() {
-            return refuse("has a fragment; an issuer may not have one, remove everything from the `#` on");
-        }
-        let Some(authority) = uri.authority() else {
-            return refuse("names no host; expected https://HOST[:PORT][/PATH]");
-        };
-        if authority.host().is_empty() {
-            return refuse("names no host; expected https://HOST[:PORT][/PATH]");
-        }
-        if authority.has_userinfo() {
-            return refuse("carries user information before an `@`; an issuer URL is public, remove it");
-        }
-        if authority.port().is_some_and(|port| port.as_str().parse::<u16>().is_err()) {
-            return refuse(
-                "has a port that is empty or not a number up to 65535; write one or drop the colon",
-            );
-        }
-        Ok(Self(uri))
     }
+}
+
+/// The grammar, as what is wrong and what to do.
+fn check(text: &str) -> Result<Uri<String>, (&'static str, &'static str)> {
+    const FORM: &str = "expected https://HOST[:PORT][/PATH]";
+    if text.is_empty() {
+        return Err(("is empty", "expected an absolute https URL such as https://id.example.com/cluster-a"));
+    }
+    if text.trim() != text {
+        return Err((
+            "starts or ends with white space",
+            "relying parties compare it byte for byte, so remove it",
+        ));
+    }
+    let Ok(uri) = Uri::parse(text.to_owned()) else {
+        return Err((
+            "is not an absolute URL (RFC 3986)",
+            "expected https://HOST[:PORT][/PATH], other characters percent-encoded",
+        ));
+    };
+    if uri.scheme().as_str() != "https" {
+        return Err(("must start with https:// in lower case", "relying parties refuse any other scheme"));
+    }
+    if uri.query().is_some() {
+        return Err(("has a query", "an issuer may not have one, remove everything from the `?` on"));
+    }
+    if uri.fragment().is_some() {
+        return Err(("has a fragment", "an issuer may not have one, remove everything from the `#` on"));
+    }
+    let authority = uri.authority().filter(|authority| !authority.host().is_empty());
+    let authority = authority.ok_or(("names no host", FORM))?;
+    if authority.has_userinfo() {
+        return Err(("carries user information before an `@`", "an issuer URL is public, remove it"));
+    }
+    if authority.port().is_some_and(|port| port.as_str().parse::<u16>().is_err()) {
+        return Err(("has a port that is empty or not a number up to 65535", "write one or drop the colon"));
+    }
+    Ok(uri)
 }
 
 impl fmt::Display for IssuerUrl {
@@ -141,10 +143,23 @@ impl<'de> Deserialize<'de> for IssuerUrl {
 
 /// A string that cannot be an issuer URL, with the reason and the remedy in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("issuer URL {came:?} {reason}")]
+#[error("issuer URL {came:?} {what}; {remedy}")]
 pub struct IssuerUrlError {
     came: String,
-    reason: &'static str,
+    what: &'static str,
+    remedy: &'static str,
+}
+
+impl IssuerUrlError {
+    /// What came and what is wrong with it.
+    pub fn what(&self) -> String {
+        format!("issuer URL {:?} {}", self.came, self.what)
+    }
+
+    /// What is expected instead.
+    pub fn remedy(&self) -> &'static str {
+        self.remedy
+    }
 }
 
 #[cfg(test)]

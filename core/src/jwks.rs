@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
+use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -103,6 +105,8 @@ pub struct ObservedJwk {
     pub kty: String,
     /// `alg`, if it is a string.
     pub alg: Option<String>,
+    /// `use`, if it is a string.
+    pub usage: Option<String>,
     /// The names of all members.
     pub members: Vec<String>,
     /// The key, when it is one that kube-apiserver could have published.
@@ -110,9 +114,16 @@ pub struct ObservedJwk {
 }
 
 impl ObservedJwk {
-    /// Whether the entry is a key under the id that Kubernetes gives it, so that we can carry it on unchanged.
+    /// Whether the entry is a key under the id, the algorithm and the use that Kubernetes gives it, so that we can
+    /// carry it on and nobody who reads it sees a difference.
     pub fn is_kubernetes_key(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| self.kid.as_deref() == Some(key.key_id().as_str()))
+        let same =
+            |member: &Option<String>, ours: &str| member.as_deref().is_none_or(|theirs| theirs == ours);
+        self.key.as_ref().is_some_and(|key| {
+            self.kid.as_deref() == Some(key.key_id().as_str())
+                && same(&self.alg, key.algorithm().as_str())
+                && same(&self.usage, "sig")
+        })
     }
 }
 
@@ -127,6 +138,7 @@ impl From<&PublicKey> for ObservedJwk {
             kid: Some(key.key_id().to_string()),
             kty: kty.to_owned(),
             alg: Some(key.algorithm().to_string()),
+            usage: Some("sig".to_owned()),
             members: members.map(|member| (*member).to_owned()).collect(),
             key: Some(key.clone()),
         }
@@ -167,13 +179,22 @@ fn observe(entry: &Map<String, Value>) -> ObservedJwk {
         kid: text("kid"),
         kty: text("kty").unwrap_or_default(),
         alg: text("alg"),
+        usage: text("use"),
         members: entry.keys().cloned().collect(),
         key: key_of(entry),
     }
 }
 
+/// base64url as go-jose reads it: padding and stray low bits are forgiven.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
 fn key_of(entry: &Map<String, Value>) -> Option<PublicKey> {
-    let number = |member: &str| URL_SAFE_NO_PAD.decode(entry.get(member)?.as_str()?).ok();
+    let number = |member: &str| LENIENT.decode(entry.get(member)?.as_str()?).ok();
     match entry.get("kty")?.as_str()? {
         "RSA" => PublicKey::from_rsa(&number("n")?, &number("e")?).ok(),
         "EC" => {

@@ -139,6 +139,10 @@ impl PublicKey {
         let bits = info.subject_public_key.as_bytes().ok_or(PublicKeyError::NotSpki)?;
         match info.algorithm.oid {
             RSA_ENCRYPTION => {
+                // Go refuses any other parameters, so kube-apiserver would skip the key.
+                if info.algorithm.parameters != Some(AnyRef::NULL) {
+                    return Err(PublicKeyError::RsaParameters);
+                }
                 let key = pkcs1::RsaPublicKeyRef::from_der(bits).map_err(|_| PublicKeyError::BadRsa)?;
                 Self::from_rsa(key.modulus.as_bytes(), key.public_exponent.as_bytes())
             }
@@ -342,6 +346,11 @@ pub enum PublicKeyError {
         "not a usable RSA public key: expected an odd modulus of at least 1024 bits and an odd exponent from 3 to 2^31-1"
     )]
     BadRsa,
+    /// The algorithm's parameters are not NULL.
+    #[error(
+        "the RSA key lacks the NULL parameters of RFC 3279, without which kube-apiserver skips it; re-encode it with `openssl rsa -pubin -pubout`"
+    )]
+    RsaParameters,
     /// The point is malformed, compressed or not on the curve.
     #[error("the point is not an uncompressed point on {0}")]
     BadPoint(&'static str),

@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::jwks::{ObservedJwk, ObservedJwks};
+use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
 use crate::{Document, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
 
 /// The marker in an object's metadata that says whose it is: 1 to 128 visible ASCII characters.
@@ -211,9 +211,15 @@ pub enum Blocked {
 pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> {
     DocumentKind::ALL.into_iter().try_for_each(|kind| check_owner(desired, observed, kind))?;
 
-    let published = observed.jwks.as_ref().map(|object| ObservedJwks::parse(&object.bytes));
-    let unreadable = matches!(published, Some(Err(_)));
-    let published = published.and_then(Result::ok).unwrap_or_default();
+    let (published, unreadable) = match observed.jwks.as_ref().map(|o| ObservedJwks::parse(&o.bytes)) {
+        None => (ObservedJwks::default(), false),
+        Some(Ok(published)) => (published, false),
+        // A set that somebody more lenient than we may still read, so its keys may be in use.
+        Some(Err(JwksError::NotAnObject)) => {
+            return Err(Blocked::ForeignEntry { kid: String::new(), kty: String::new() });
+        }
+        Some(Err(_)) => (ObservedJwks::default(), true),
+    };
     let staying = foreign_keys(desired, &published)?;
     let foreign = staying.iter().map(|key| key.key_id().clone()).collect();
 
@@ -247,12 +253,13 @@ fn check_owner(desired: Desired<'_>, observed: &Observed, kind: DocumentKind) ->
 
 /// The published keys that stay although we do not ask for them.
 fn foreign_keys(desired: Desired<'_>, published: &ObservedJwks) -> Result<Vec<PublicKey>, Blocked> {
-    let mut staying = Vec::new();
+    let mut staying: Vec<PublicKey> = Vec::new();
     for entry in &published.entries {
         match &entry.key {
             // The same key under an empty or home-made id, as old recipes publish it, is covered by ours.
             Some(key) if desired.documents.jwks().contains(key.key_id()) => {}
             Some(key) if desired.tombstones.contains(key.key_id()) => {}
+            Some(key) if staying.contains(key) => {}
             Some(key) if entry.is_kubernetes_key() => staying.push(key.clone()),
             _ => return Err(foreign_entry(entry)),
         }

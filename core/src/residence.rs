@@ -12,11 +12,13 @@
 //! 3. Time is accumulated, never read from a clock, and does not run for anybody while no source shows a key: an
 //!    empty source is far more often a mistake than a wish to stop every workload.
 //! 4. A resident whose time is up is tombstoned: this writer published it, so this writer may withdraw it.
+//!
+//! The published order follows from the record and the readings alone, so a restart changes no byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{Jwks, KeyId, PublicKey, pem};
 
@@ -35,6 +37,8 @@ pub struct KeyUnion {
     residence: Duration,
     sources: BTreeMap<SourceId, Vec<PublicKey>>,
     residents: BTreeMap<KeyId, Resident>,
+    /// The order of the keys in the record, kept for those that no source has shown since.
+    recorded: Vec<KeyId>,
     tombstones: BTreeSet<KeyId>,
 }
 
@@ -47,31 +51,36 @@ struct Resident {
 impl KeyUnion {
     /// An empty union whose vanished keys stay for `residence`.
     pub fn new(residence: Duration) -> Self {
-        Self { residence, sources: BTreeMap::new(), residents: BTreeMap::new(), tombstones: BTreeSet::new() }
+        Self::restore(residence, &Record::default())
     }
 
     /// The union as it was before a restart. Its keys are residents until a source shows them again.
     pub fn restore(residence: Duration, record: &Record) -> Self {
-        let residents = record.keys.iter().filter_map(|recorded| {
-            let key = pem::read_public_keys(&recorded.public_key).keys.into_iter().next()?;
-            let missing_for = Duration::from_secs(recorded.missing_for_seconds);
-            Some((key.key_id().clone(), Resident { key, missing_for }))
-        });
-        Self {
+        let mut union = Self {
             residence,
             sources: BTreeMap::new(),
-            residents: residents.collect(),
+            residents: BTreeMap::new(),
+            recorded: Vec::new(),
             tombstones: record.tombstones.iter().cloned().collect(),
+        };
+        for recorded in &record.keys {
+            let Some(key) = pem::read_public_keys(&recorded.public_key).keys.into_iter().next() else {
+                continue;
+            };
+            let (id, missing_for) = (key.key_id().clone(), Duration::from_secs(recorded.missing_for_seconds));
+            union.tombstones.remove(&id);
+            union.recorded.push(id.clone());
+            union.residents.entry(id).or_insert(Resident { key, missing_for });
         }
+        union
     }
 
     /// What must survive a restart: every key this writer has seen, and the tombstones.
     pub fn record(&self) -> Record {
-        let live = self.live().into_iter().map(|key| (key, Duration::ZERO));
-        let residents = self.residents.values().map(|resident| (&resident.key, resident.missing_for));
-        let keys = live.chain(residents).map(|(key, missing_for)| RecordedKey {
+        let jwks = self.jwks();
+        let keys = jwks.iter().flat_map(Jwks::keys).map(|key| RecordedKey {
             public_key: key.to_pem(),
-            missing_for_seconds: missing_for.as_secs(),
+            missing_for_seconds: self.residents.get(key.key_id()).map_or(0, |r| r.missing_for.as_secs()),
         });
         Record { keys: keys.collect(), tombstones: self.tombstones.iter().cloned().collect() }
     }
@@ -106,10 +115,11 @@ impl KeyUnion {
         withdrawn
     }
 
-    /// The keys to publish: those of the sources in their order, then the residents by key id. `None` until
-    /// there is one.
+    /// The keys to publish: those of the sources in their order, then those not seen since the restart in the
+    /// recorded order, then the other residents by key id. `None` until there is one.
     pub fn jwks(&self) -> Option<Jwks> {
-        let residents = self.residents.values().map(|resident| &resident.key);
+        let recorded = self.recorded.iter().filter_map(|id| self.residents.get(id));
+        let residents = recorded.chain(self.residents.values()).map(|resident| &resident.key);
         Jwks::new(self.live().into_iter().chain(residents).cloned())
     }
 
@@ -136,6 +146,7 @@ impl KeyUnion {
     fn settle(&mut self, dropped: Vec<PublicKey>) {
         let live: BTreeSet<KeyId> = self.live().into_iter().map(|key| key.key_id().clone()).collect();
         self.residents.retain(|id, _| !live.contains(id));
+        self.recorded.retain(|id| !live.contains(id));
         self.tombstones.retain(|id| !live.contains(id));
         for key in dropped.into_iter().filter(|key| !live.contains(key.key_id())) {
             let resident = Resident { key, missing_for: Duration::ZERO };
@@ -158,8 +169,20 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RecordedKey {
-    /// A `PUBLIC KEY` PEM block.
+    /// A `PUBLIC KEY` PEM block. Reading a record fails when it is not one, since forgetting a key may reject tokens.
+    #[serde(deserialize_with = "public_key_pem")]
     pub public_key: String,
     /// Accumulated seconds since the last source dropped it; downtime does not count.
     pub missing_for_seconds: u64,
+}
+
+fn public_key_pem<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let read = pem::read_public_keys(&text);
+    if read.keys.len() == 1 && read.skipped.is_empty() {
+        return Ok(text);
+    }
+    let reason =
+        read.skipped.first().map_or_else(|| format!("{} keys", read.keys.len()), ToString::to_string);
+    Err(de::Error::custom(format_args!("expected one PUBLIC KEY PEM block, found {reason}")))
 }
