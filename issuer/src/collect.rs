@@ -1,17 +1,19 @@
 //! Carries what the sources of one issuer report into its index, and what the index decides out to the others.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::IssuerUrl;
 use chancery_core::publication::Owner;
 use chancery_core::residence::Record;
+use chancery_core::{IssuerUrl, KeyId};
+use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::index::{Index, Publication};
-use crate::metrics::Metrics;
+use crate::metrics::{KeyState, Metrics, SourceLabels};
 use crate::source::SourceEvent;
 use crate::state::StateDirectory;
 
@@ -45,6 +47,7 @@ impl Collector {
         let started = Instant::now();
         let mut counted = started;
         let mut recorded = self.index.record();
+        let mut first_seen = BTreeMap::new();
         loop {
             let pause = self.pause(started.elapsed());
             let event = tokio::select! {
@@ -64,7 +67,7 @@ impl Collector {
                 self.index.stop_waiting();
             }
             self.record(&mut recorded);
-            self.send();
+            self.send(&mut first_seen);
         }
     }
 
@@ -86,13 +89,13 @@ impl Collector {
         self.index.apply(event);
         match event {
             SourceEvent::Listed { source, skipped, .. } => {
-                self.metrics.source_read(self.issuer.as_str(), &source.name);
+                self.metrics.source_read(&SourceLabels::new(&self.issuer, &source.name), Timestamp::now());
                 for what in skipped {
                     warn!(issuer = %self.issuer, source = source.name, "skipped {what}");
                 }
             }
             SourceEvent::Failed { source, error } => {
-                self.metrics.source_failed(self.issuer.as_str(), &source.name);
+                self.metrics.source_failed(&SourceLabels::new(&self.issuer, &source.name));
                 warn!(issuer = %self.issuer, source = source.name, "cannot read a source, keeping what it showed last: {error}");
             }
             SourceEvent::Gone { source } => {
@@ -117,7 +120,7 @@ impl Collector {
         }
     }
 
-    fn send(&self) {
+    fn send(&self, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
         let publication = self.index.publication();
         let changed = self.publications.send_if_modified(|current| {
             let differs = *current != publication;
@@ -127,10 +130,31 @@ impl Collector {
             differs
         });
         if changed {
-            let keys = self.index.keys();
-            let kids: Vec<&str> = keys.iter().map(|key| key.key_id().as_str()).collect();
-            info!(issuer = %self.issuer, keys = kids.len(), kids = kids.join(","), "the key set changed");
-            self.metrics.keys(self.issuer.as_str(), &kids, self.index.vanished().len());
+            self.report(first_seen);
         }
+    }
+
+    fn report(&self, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
+        let states = self.key_states();
+        let published = states.iter().filter(|(_, state)| *state != KeyState::Withdrawn);
+        let kids: Vec<&str> = published.map(|(kid, _)| kid.as_str()).collect();
+        info!(issuer = %self.issuer, keys = kids.len(), kids = kids.join(","), "the key set changed");
+
+        let now = Timestamp::now();
+        let since: Vec<Timestamp> =
+            states.iter().map(|(kid, _)| *first_seen.entry(kid.clone()).or_insert(now)).collect();
+        let seen = states.iter().zip(since).map(|((kid, state), since)| (kid, *state, since));
+        self.metrics.keys_are(&self.issuer, seen);
+    }
+
+    fn key_states(&self) -> Vec<(KeyId, KeyState)> {
+        let vanished = self.index.vanished();
+        let published = self.index.keys().into_iter().map(|key| {
+            let kid = key.key_id().clone();
+            let state = if vanished.contains(&kid) { KeyState::Resident } else { KeyState::Live };
+            (kid, state)
+        });
+        let withdrawn = self.index.withdrawn().map(|kid| (kid.clone(), KeyState::Withdrawn));
+        published.chain(withdrawn).collect()
     }
 }

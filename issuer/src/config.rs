@@ -5,7 +5,6 @@
 //! [`Config::check`] and by the parts that open it, which name the line too.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,14 +26,13 @@ pub struct Config {
     pub issuers: Vec<Spanned<IssuerConfig>>,
     /// Where this process serves the documents itself; not at all when missing.
     #[serde(default)]
-    pub serve: Vec<ServeConfig>,
+    pub serve: Vec<Spanned<ServeConfig>>,
     /// Where /livez, /readyz and /metrics are served; not at all when missing.
-    pub admin: Option<AdminConfig>,
+    pub admin: Option<Spanned<AdminConfig>>,
     /// What must survive a restart; kept in memory only when missing.
-    pub state: Option<StateConfig>,
+    pub state: Option<Spanned<StateConfig>>,
     /// One publisher among several replicas. In a cluster this is on unless it is switched off.
-    #[serde(default)]
-    pub leader_election: LeaderElectionConfig,
+    pub leader_election: Option<Spanned<LeaderElectionConfig>>,
 }
 
 /// One issuer.
@@ -155,16 +153,25 @@ fn owner<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Own
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file. Relative paths in it start at its folder.
     ///
     /// # Errors
     /// Names the file, the line and the remedy.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
-        let config: Self = serde_saphyr::from_str(&text)
+        Self::parse(&text, path)
+    }
+
+    /// Checks the text of the file at `path`, which is not read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let mut config: Self = serde_saphyr::from_str(text)
             .map_err(|error| ConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
         config.check().map_err(|(line, problem)| ConfigError::Value { path: path.to_owned(), line, problem })?;
+        config.start_paths_at(path.parent().unwrap_or(Path::new("")));
         Ok(config)
     }
 
@@ -180,6 +187,10 @@ impl Config {
                 let problem = format!("issuer {} is listed twice; merge the two entries", issuer.value.url);
                 return Err((line, problem));
             }
+            for target in &issuer.value.targets {
+                let checked = target.value.to.location();
+                checked.map_err(|problem| (target.referenced.line(), problem.to_string()))?;
+            }
             if issuer.value.sources.is_empty() {
                 let problem = format!("issuer {} has no `sources`; say where its keys come from", issuer.value.url);
                 return Err((line, problem));
@@ -192,10 +203,22 @@ impl Config {
         Ok(())
     }
 
-    /// The addresses this process is asked to listen on.
-    pub fn listen_addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        let served = self.serve.iter().map(|serve| serve.listen);
-        served.chain(self.admin.iter().map(|admin| admin.listen))
+    /// Sources keep their own paths: they are opened with the folder at hand.
+    fn start_paths_at(&mut self, folder: &Path) {
+        let start = |path: &mut PathBuf| *path = folder.join(&*path);
+        for issuer in &mut self.issuers {
+            issuer.value.verify.ca.iter_mut().for_each(start);
+            for target in &mut issuer.value.targets {
+                target.value.to.directory.iter_mut().for_each(|directory| start(&mut directory.path));
+                let s3 = target.value.to.s3.iter_mut();
+                s3.filter_map(|s3| s3.credentials_file.as_mut()).for_each(start);
+            }
+        }
+        for tls in self.serve.iter_mut().filter_map(|serve| serve.value.tls.as_mut()) {
+            start(&mut tls.certificate);
+            start(&mut tls.private_key);
+        }
+        self.state.iter_mut().for_each(|state| start(&mut state.value.directory));
     }
 }
 

@@ -91,6 +91,11 @@ impl Index {
         self.union.residents().map(|(id, _)| id.clone()).collect()
     }
 
+    /// Keys we published and have withdrawn.
+    pub fn withdrawn(&self) -> impl Iterator<Item = &KeyId> {
+        self.union.tombstones().iter()
+    }
+
     /// All keys that are published.
     pub fn keys(&self) -> Vec<PublicKey> {
         self.union.jwks().map(|jwks| jwks.keys().to_vec()).unwrap_or_default()

@@ -15,9 +15,12 @@ pub mod backoff;
 pub mod collect;
 pub mod config;
 pub mod index;
+pub mod leadership;
 #[cfg(feature = "kube")]
 pub mod lease;
+mod member;
 pub mod metrics;
+pub mod outside;
 pub mod reconcile;
 pub mod run;
 pub mod serve;

@@ -7,12 +7,13 @@ use chancery_core::IssuerUrl;
 use chancery_core::publication::{Desired, Owner};
 use chancery_publisher::publish::{Outcome, PublishError, publish};
 use chancery_publisher::store::DocumentStore;
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
 use crate::backoff::Backoff;
 use crate::index::Publication;
-use crate::metrics::{Metrics, PublishResult};
+use crate::metrics::{Metrics, PublishResult, TargetLabels};
 
 /// How often an unchanged target is read again, so that a deleted or altered object is noticed.
 const RESYNC: Duration = Duration::from_secs(60);
@@ -87,8 +88,8 @@ impl Reconciler {
 
     fn succeeded(&self, outcome: &Outcome) {
         let result = if outcome.written.is_empty() { PublishResult::Unchanged } else { PublishResult::Written };
-        self.metrics.published(self.issuer.as_str(), &self.name, result);
-        self.metrics.foreign_keys(self.issuer.as_str(), &self.name, outcome.foreign.len());
+        self.metrics.published(&self.labels(), result, Timestamp::now());
+        self.metrics.foreign_keys_are(&self.labels(), outcome.foreign.len());
         if outcome.written.is_empty() {
             debug!(issuer = %self.issuer, target = self.name, "up to date");
             return;
@@ -103,13 +104,20 @@ impl Reconciler {
 
     /// The same problem is said once, not at every try.
     fn failed(&self, problem: &PublishError, last: &mut Option<String>) {
-        let blocked = matches!(problem, PublishError::Blocked(_));
-        let result = if blocked { PublishResult::Blocked } else { PublishResult::Failed };
-        self.metrics.published(self.issuer.as_str(), &self.name, result);
+        let result = match problem {
+            PublishError::Blocked { .. } => PublishResult::Blocked,
+            PublishError::Contended { .. } => PublishResult::Raced,
+            _ => PublishResult::Failed,
+        };
+        self.metrics.published(&self.labels(), result, Timestamp::now());
         let text = crate::chain(problem);
         if last.as_ref() != Some(&text) {
             error!(issuer = %self.issuer, target = self.name, "not published: {text}");
             *last = Some(text);
         }
+    }
+
+    fn labels(&self) -> TargetLabels {
+        TargetLabels::new(&self.issuer, &self.name)
     }
 }

@@ -1,1 +1,190 @@
-//! run.
+//! The composition root: opens everything a configuration names, then runs it until it is told to stop.
+//!
+//! Everything that can be refused is refused by [`Issuer::open`], before a key is published or a request answered.
+//! After that every task matters: losing one ends the process with a sentence, so that its supervisor starts it anew.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::admin::Admin;
+use crate::config::{Config, ConfigError, IssuerConfig};
+use crate::index::Publication;
+use crate::leadership::Leadership;
+use crate::member::Member;
+use crate::metrics::Metrics;
+use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
+use crate::state::StateDirectory;
+
+/// How long writes under way and requests in flight may take after the signal to stop.
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// What the tasks of one issuer have in common, and what ties the issuers together.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub metrics: Arc<Metrics>,
+    pub leading: watch::Receiver<bool>,
+    pub shutdown: watch::Receiver<bool>,
+}
+
+/// A service whose every part is open and none runs yet.
+#[derive(Debug)]
+pub struct Issuer {
+    members: Vec<Member>,
+    documents: Documents,
+    servers: Vec<Server>,
+    admin: Option<Admin>,
+    leadership: Leadership,
+    shutdown: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
+}
+
+impl Issuer {
+    /// Opens everything `config` names; relative paths in it start at the folder of `path`, where it was read.
+    ///
+    /// # Errors
+    /// Names the line of what cannot be opened, and the remedy.
+    pub async fn open(config: Config, path: &Path) -> Result<Self, RunError> {
+        let base = path.parent().unwrap_or(Path::new(""));
+        let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
+        let (shutdown, stopping) = watch::channel(false);
+        let election = config.leader_election.as_ref();
+        let leadership = Leadership::open(election.map(|election| &election.value), base)
+            .await
+            .map_err(|problem| refuse(path, line_of(election), &problem))?;
+        let shared = Shared { metrics: metrics.clone(), leading: leadership.leading(), shutdown: stopping };
+
+        let state = match &config.state {
+            Some(state) => Some(
+                StateDirectory::open(&state.value.directory)
+                    .map_err(|problem| refuse(path, state.referenced.line(), &problem))?,
+            ),
+            None => None,
+        };
+        let mut members = Vec::new();
+        for issuer in &config.issuers {
+            let opening = Opening { config: &issuer.value, path, base, state: state.as_ref() };
+            members.push(Member::open(opening, issuer.referenced.line(), &shared).await?);
+        }
+
+        let documents = documents(&config).map_err(|problem| refuse(path, 1, &problem))?;
+        let mut servers = Vec::new();
+        for serve in &config.serve {
+            let server = Server::bind(&serve.value, documents.clone(), metrics.clone()).await;
+            servers.push(server.map_err(|problem| refuse(path, serve.referenced.line(), &problem))?);
+        }
+        let admin = match &config.admin {
+            Some(admin) => Some(
+                Admin::bind(&admin.value, documents.clone(), metrics.clone())
+                    .await
+                    .map_err(|problem| refuse(path, admin.referenced.line(), &problem))?,
+            ),
+            None => None,
+        };
+        Ok(Self { members, documents, servers, admin, leadership, shutdown, metrics })
+    }
+
+    /// How many issuers it has.
+    pub fn issuers(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Runs until `stop` resolves, then drains.
+    ///
+    /// # Errors
+    /// When a task ended that should have run on.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
+        let Self { members, documents, servers, admin, leadership, shutdown, metrics } = self;
+        // Servers and reconcilers end at shutdown; what only watches is dropped with its set.
+        let (mut draining, mut watching) = (JoinSet::new(), JoinSet::new());
+        let (changed, changes) = mpsc::channel(1);
+        let mut publications = Vec::new();
+        for member in members {
+            publications.push(member.publications());
+            member.spawn(&mut draining, &mut watching, &changed);
+        }
+        watching.spawn(serve_changes(documents, publications, changes));
+        draining.spawn(leadership.run(shutdown.subscribe(), metrics));
+        for server in servers {
+            draining.spawn(server.run(shutdown.subscribe()));
+        }
+        if let Some(admin) = admin {
+            draining.spawn(admin.run(shutdown.subscribe()));
+        }
+
+        tokio::select! {
+            () = stop => {}
+            Some(lost) = draining.join_next() => return Err(RunError::lost(&lost)),
+            Some(lost) = watching.join_next() => return Err(RunError::lost(&lost)),
+        }
+        info!("stopping: finishing writes and requests in flight");
+        shutdown.send_replace(true);
+        if timeout(DRAIN, async { while draining.join_next().await.is_some() {} }).await.is_err() {
+            warn!(tasks = draining.len(), "stopping without waiting any longer");
+        }
+        Ok(())
+    }
+}
+
+/// Where one issuer's configuration came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    pub config: &'a IssuerConfig,
+    pub path: &'a Path,
+    pub base: &'a Path,
+    pub state: Option<&'a StateDirectory>,
+}
+
+fn documents(config: &Config) -> Result<Documents, crate::serve::TableError> {
+    let issuers: Vec<_> = config.issuers.iter().map(|issuer| issuer.value.url.clone()).collect();
+    let extra: Vec<ExtraHost> = config.serve.iter().flat_map(|s| s.value.extra_hosts.iter().cloned()).collect();
+    Documents::new(HostPolicy::new(&issuers, &extra)?)
+}
+
+/// Rebuilds what is served whenever an issuer's publication changed.
+async fn serve_changes(
+    documents: Documents,
+    publications: Vec<watch::Receiver<Option<Arc<Publication>>>>,
+    mut changes: mpsc::Receiver<()>,
+) {
+    while changes.recv().await.is_some() {
+        let current = publications.iter().filter_map(|publication| {
+            publication.borrow().as_ref().map(|publication| publication.documents.clone())
+        });
+        if let Err(problem) = documents.replace(&current.collect::<Vec<_>>()) {
+            warn!("what was served before stays: {problem}");
+        }
+    }
+}
+
+fn line_of<T>(section: Option<&Spanned<T>>) -> u64 {
+    section.map_or(1, |section| section.referenced.line())
+}
+
+pub(crate) fn refuse(path: &Path, line: u64, problem: &dyn std::error::Error) -> RunError {
+    RunError::Refused(ConfigError::Value { path: path.to_owned(), line, problem: crate::chain(problem) })
+}
+
+/// Why the service does not start, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Something the configuration names cannot be used.
+    #[error(transparent)]
+    Refused(ConfigError),
+    /// A task ended.
+    #[error("a part of the service ended although it should run on ({0}); the process stops so that its supervisor starts it anew")]
+    Lost(String),
+}
+
+impl RunError {
+    fn lost<T>(ended: &Result<T, tokio::task::JoinError>) -> Self {
+        Self::Lost(ended.as_ref().err().map_or_else(|| "it returned".to_owned(), ToString::to_string))
+    }
+}

@@ -1,0 +1,169 @@
+//! One issuer among those of the process: its sources, index, targets and outside view, opened and then spawned.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use chancery_core::residence::Record;
+use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
+use serde_saphyr::Spanned;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::collect::Collector;
+use crate::config::{ConfigError, PublishedTarget};
+use crate::index::{Index, Publication};
+use crate::outside::{Outside, View};
+use crate::reconcile::Reconciler;
+use crate::run::{Opening, RunError, Shared, refuse};
+use crate::source::Source;
+
+/// Readings waiting for the collector; a source that is faster waits.
+const EVENTS: usize = 64;
+
+/// One issuer, ready to run.
+#[derive(Debug)]
+pub(crate) struct Member {
+    sources: Vec<Source>,
+    events: mpsc::Sender<crate::source::SourceEvent>,
+    collector: Collector,
+    reconcilers: Vec<Reconciler>,
+    outside: Option<Outside>,
+    publications: watch::Receiver<Option<Arc<Publication>>>,
+}
+
+impl Member {
+    /// Opens everything one issuer names.
+    pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, RunError> {
+        let Opening { config, path, base, state } = opening;
+        let owner = config.owner();
+        let mut sources = Vec::new();
+        for (position, source) in config.sources.iter().enumerate() {
+            let opened = Source::open(&source.value, position, base).await;
+            sources.push(opened.map_err(|problem| refuse(path, source.referenced.line(), &problem))?);
+        }
+        let record = match state {
+            Some(state) => state.load(&owner).map_err(|problem| refuse(path, line, &problem))?,
+            None => Record::default(),
+        };
+        let (events, receiver) = mpsc::channel(EVENTS);
+        let (sender, publications) = watch::channel(None);
+        let (published, publishings) = watch::channel(0);
+        let index = Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &record));
+        let collector = Collector {
+            issuer: config.url.clone(),
+            index,
+            events: receiver,
+            publications: sender,
+            state: state.map(|state| (state.clone(), owner.clone())),
+            metrics: shared.metrics.clone(),
+        };
+        let mut reconcilers = Vec::new();
+        for target in &config.targets {
+            reconcilers.push(Reconciler {
+                issuer: config.url.clone(),
+                name: target.value.to.display_name(),
+                store: open_target(target, opening).await?,
+                owner: owner.clone(),
+                adopt: target.value.to.adopt,
+                publications: publications.clone(),
+                leading: shared.leading.clone(),
+                published: published.clone(),
+                shutdown: shared.shutdown.clone(),
+                metrics: shared.metrics.clone(),
+            });
+        }
+        let outside = match config.verify.enabled {
+            true => Some(Outside {
+                issuer: config.url.clone(),
+                views: views(&config.targets),
+                verifier: verifier(opening).map_err(|problem| refused(opening, line, problem))?,
+                every: config.verify.every,
+                publications: publications.clone(),
+                published: publishings,
+                shutdown: shared.shutdown.clone(),
+                metrics: shared.metrics.clone(),
+            }),
+            false => None,
+        };
+        Ok(Self { sources, events, collector, reconcilers, outside, publications })
+    }
+
+    /// What this issuer publishes, now and later.
+    pub fn publications(&self) -> watch::Receiver<Option<Arc<Publication>>> {
+        self.publications.clone()
+    }
+
+    /// Starts its tasks: those that write end at shutdown, those that only watch are dropped.
+    pub fn spawn(self, draining: &mut JoinSet<()>, watching: &mut JoinSet<()>, changed: &mpsc::Sender<()>) {
+        for source in self.sources {
+            watching.spawn(source.run(self.events.clone()));
+        }
+        watching.spawn(self.collector.run());
+        watching.spawn(announce(self.publications, changed.clone()));
+        for reconciler in self.reconcilers {
+            draining.spawn(reconciler.run());
+        }
+        if let Some(outside) = self.outside {
+            watching.spawn(outside.run());
+        }
+    }
+}
+
+/// Tells whoever serves that something changed; several changes before it looks are one.
+async fn announce(mut publications: watch::Receiver<Option<Arc<Publication>>>, changed: mpsc::Sender<()>) {
+    while publications.changed().await.is_ok() {
+        if let Err(mpsc::error::TrySendError::Closed(())) = changed.try_send(()) {
+            return;
+        }
+    }
+}
+
+async fn open_target(
+    target: &Spanned<PublishedTarget>,
+    opening: Opening<'_>,
+) -> Result<Arc<dyn chancery_publisher::store::DocumentStore>, RunError> {
+    let opened = target.value.to.open().await;
+    opened.map_err(|problem| refuse(opening.path, target.referenced.line(), &problem))
+}
+
+/// The issuer URL itself, and every target that relying parties read at an address of its own.
+fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
+    let mirrors = targets.iter().filter_map(|target| {
+        let base = target.value.public_url.clone()?;
+        Some(View { name: target.value.to.display_name(), base: Some(base) })
+    });
+    std::iter::once(View { name: "issuer URL".to_owned(), base: None }).chain(mirrors).collect()
+}
+
+fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {
+    let verify = &opening.config.verify;
+    let mut options = VerifyOptions::default();
+    if let Some(ca) = &verify.ca {
+        let pem = std::fs::read(ca).map_err(|error| {
+            format!("`verify.ca` {} cannot be read ({error}); give a PEM file of certificates", ca.display())
+        })?;
+        options.trust = Trust::Only(pem);
+    }
+    for text in &verify.resolve {
+        let (host, address) = resolve(text)?;
+        options.addresses.insert(host, address);
+    }
+    Verifier::new(options).map_err(|problem| crate::chain(&problem))
+}
+
+/// Reads `HOST:PORT:ADDRESS`, as curl's `--resolve` takes it.
+fn resolve(text: &str) -> Result<(String, SocketAddr), String> {
+    let parts = || {
+        let (host, rest) = text.split_once(':')?;
+        let (port, address) = rest.split_once(':')?;
+        let address = address.trim_matches(['[', ']']).parse().ok()?;
+        Some((host.to_ascii_lowercase(), SocketAddr::new(address, port.parse().ok()?)))
+    };
+    parts().ok_or_else(|| {
+        format!("`verify.resolve` entry {text:?} cannot be read; expected HOST:PORT:ADDRESS such as id.example.com:443:192.0.2.7")
+    })
+}
+
+fn refused(opening: Opening<'_>, line: u64, problem: String) -> RunError {
+    RunError::Refused(ConfigError::Value { path: opening.path.to_owned(), line, problem })
+}

@@ -1,0 +1,55 @@
+//! Every configuration that the documentation shows is one that the service takes.
+
+use std::path::Path;
+
+use chancery_issuer::config::Config;
+
+/// The fenced YAML blocks of a page that are configurations, and the one in the kind manifest.
+fn samples() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut samples = Vec::new();
+    for page in ["docs/issuer.md", "docs/quickstart.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let configurations = blocks.filter(|block| block.contains("issuers:"));
+        samples.extend(configurations.map(|block| (page.to_owned(), block.to_owned())));
+    }
+    let manifest = std::fs::read_to_string(root.join("kind/issuer.yaml")).unwrap();
+    let (_, indented) = manifest.split_once("  chancery.yaml: |\n").unwrap();
+    let lines = indented.lines().take_while(|line| line.starts_with("    "));
+    let text: String = lines.map(|line| format!("{}\n", &line[4..])).collect();
+    samples.push(("kind/issuer.yaml".to_owned(), text));
+    samples
+}
+
+#[test]
+fn every_sample_is_accepted() {
+    let samples = samples();
+    assert_eq!(samples.len(), 3, "a page lost its sample");
+    for (page, sample) in samples {
+        Config::parse(&sample, Path::new(&page)).unwrap_or_else(|error| panic!("{error}\n{sample}"));
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_its_line() {
+    let good = "issuers:\n  - url: https://id.example.com\n    sources:\n      - files: { paths: [sa.pub] }\n    targets:\n      - to: { directory: { path: www } }\n";
+    Config::parse(good, Path::new("chancery.yaml")).unwrap();
+    for (from, to, line, word) in [
+        ("url: https", "url: http", 2, "https://"),
+        ("    targets:", "    target:", 5, "target"),
+        ("paths:", "path:", 4, "path"),
+        ("path: www", "path: 7", 6, ""),
+        ("to: { directory: { path: www } }", "to: { }", 6, "directory"),
+        ("issuers:", "issuer:", 1, "issuer"),
+        ("    sources:\n      - files: { paths: [sa.pub] }", "    sources: []", 2, "no `sources`"),
+        ("    targets:\n      - to: { directory: { path: www } }", "    owner: a b", 5, "visible ASCII"),
+        ("    targets:\n      - to: { directory: { path: www } }", "    residence: soon", 5, ""),
+        ("    targets:\n      - to: { directory: { path: www } }\n", "", 1, "neither"),
+    ] {
+        let bad = good.replace(from, to);
+        assert_ne!(bad, good, "the test does not change anything: {from}");
+        let error = Config::parse(&bad, Path::new("chancery.yaml")).unwrap_err().to_string();
+        assert!(error.contains(&format!("line {line}")) && error.contains(word), "{bad}\n{error}");
+    }
+}
