@@ -1,1 +1,36 @@
-//! Under construction.
+//! Custody of private signing keys: make, import, read, write, seal and export them. Offline; no clock, no network.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`key_spec`] | [`KeySpec`], the kinds of key that can be made |
+//! | [`private_key`] | [`PrivateKey`], the only type of the project that holds private material |
+//! | [`pem_file`] | [`PemFile`], every block of a file named, readable or not |
+//! | [`unusable`] | why a block gives no key, with the remedy |
+//! | [`kube_apiserver`] | what kube-apiserver makes of the same block |
+//! | [`passphrase`], [`seal`] | PBES2 PKCS#8, which OpenSSL opens |
+//! | [`files`] | exclusive, synced, all-or-nothing creation of files |
+//! | [`key_pair`] | the two files of a key, written and read back |
+//! | [`export`] | the files that a distribution takes, as pure functions |
+//!
+//! Data flows one way: bytes -> [`PemFile`] -> [`Key`] -> rendered files -> [`files::place`].
+
+pub mod export;
+pub mod files;
+pub mod key_pair;
+pub mod key_spec;
+pub mod kube_apiserver;
+pub mod passphrase;
+pub mod pem_file;
+pub mod private_key;
+pub mod seal;
+pub mod unusable;
+
+mod algorithm_name;
+mod jwt;
+mod signing_key;
+
+pub use key_spec::KeySpec;
+pub use passphrase::Passphrase;
+pub use pem_file::{Key, PemFile};
+pub use private_key::{KeyError, PrivateKey};
+pub use unusable::Unusable;

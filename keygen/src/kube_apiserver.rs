@@ -1,0 +1,105 @@
+//! What kube-apiserver makes of a PEM block, by the rules of client-go's `util/keyutil` (v0.36).
+//!
+//! Its two readers differ. The signing file (`--service-account-signing-key-file`) goes by the label, takes the
+//! first private key that parses and ignores the rest. A key file (`--service-account-key-file`) ignores labels,
+//! takes every block that parses, but tries SEC1 alone for EC private keys, so that an EC key in PKCS#8 signs
+//! tokens which the same file cannot verify. Both skip what they cannot read without a word.
+
+use chancery_core::pem::SkipReason;
+
+use crate::Unusable;
+use crate::pem_file::{Content, Encoding, PemBlock};
+
+/// What a reader of kube-apiserver does with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Takes the key.
+    Read,
+    /// Passes over it without a word, for the reason given.
+    Skipped(&'static str),
+    /// Takes it as the signing key and then fails to start, for the reason given.
+    Fatal(&'static str),
+}
+
+impl Verdict {
+    /// Whether the key is taken.
+    pub fn is_read(self) -> bool {
+        self == Self::Read
+    }
+
+    /// Why the key is not taken.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Read => None,
+            Self::Skipped(reason) | Self::Fatal(reason) => Some(reason),
+        }
+    }
+}
+
+const ENCRYPTED: &str = "encrypted; open it with `chancery keygen import --passphrase-file`";
+const NO_KEY: &str = "no key that it can parse";
+
+impl PemBlock {
+    /// What happens to the block in `--service-account-signing-key-file`.
+    pub fn as_signing_file(&self) -> Verdict {
+        match &self.content {
+            Content::Private(_, Encoding::Sealed)
+            | Content::Unusable(
+                Unusable::Sealed
+                | Unusable::LegacyEncrypted
+                | Unusable::WrongPassphrase
+                | Unusable::SealingScheme(_),
+            ) => Verdict::Skipped(ENCRYPTED),
+            Content::Private(_, encoding) => match (self.label.as_str(), encoding) {
+                ("RSA PRIVATE KEY", Encoding::Pkcs1)
+                | ("EC PRIVATE KEY", Encoding::Sec1)
+                | ("PRIVATE KEY", Encoding::Pkcs8) => Verdict::Read,
+                _ => Verdict::Skipped(
+                    "its label does not match its body; rewrite it with `chancery keygen import`",
+                ),
+            },
+            // We refuse these for their size, kube-apiserver does not.
+            Content::Unusable(Unusable::RsaSize(_)) => Verdict::Read,
+            Content::Public(..) => Verdict::Skipped("public; a signing file needs a private key"),
+            Content::Unusable(Unusable::Algorithm(name))
+                if go_parses(name) && self.label == "PRIVATE KEY" =>
+            {
+                Verdict::Fatal(
+                    "not RSA or ECDSA; it is taken as the signing key and kube-apiserver does not start",
+                )
+            }
+            Content::Unusable(Unusable::Curve(name)) if name == "P-224" => {
+                Verdict::Fatal("on P-224; it is taken as the signing key and kube-apiserver does not start")
+            }
+            Content::Unusable(_) => Verdict::Skipped(NO_KEY),
+        }
+    }
+
+    /// What happens to the block in `--service-account-key-file`.
+    pub fn as_key_file(&self) -> Verdict {
+        match &self.content {
+            Content::Private(_, Encoding::Sealed)
+            | Content::Unusable(
+                Unusable::Sealed
+                | Unusable::LegacyEncrypted
+                | Unusable::WrongPassphrase
+                | Unusable::SealingScheme(_),
+            ) => Verdict::Skipped(ENCRYPTED),
+            Content::Private(key, Encoding::Pkcs8) if !key.is_rsa() => Verdict::Skipped(
+                "an EC private key in PKCS#8, of which it tries SEC1 alone; convert it with `chancery keygen import`",
+            ),
+            Content::Private(..) | Content::Public(..) | Content::Unusable(Unusable::RsaSize(_)) => {
+                Verdict::Read
+            }
+            Content::Unusable(Unusable::Skipped(SkipReason::Pkcs1Public)) => Verdict::Skipped(
+                "a PKCS#1 public key, where it expects PKIX; convert it with `openssl rsa -RSAPublicKey_in -pubout`",
+            ),
+            Content::Unusable(_) => Verdict::Skipped(NO_KEY),
+        }
+    }
+}
+
+/// The kinds of PKCS#8 key that Go parses although kube-apiserver cannot sign with them.
+fn go_parses(algorithm: &str) -> bool {
+    matches!(algorithm, "Ed25519" | "X25519")
+}
