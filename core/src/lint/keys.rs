@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Case, Finding, Severity};
-use crate::Algorithm;
 use crate::jwks::{ObservedJwk, ObservedJwks};
 use crate::key::KeyMaterial;
 use crate::profile::{Acceptance, KeyBudget, KeyRules, Profile, RelyingParty, UnknownKey};
+use crate::{Algorithm, PublicKey};
 
 pub(super) const MISSING: &str = "keys-missing";
 pub(super) const PRIVATE_MEMBER: &str = "key-private-member";
@@ -158,7 +158,7 @@ fn algorithm_label(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<
 /// The conformance test `ServiceAccountIssuerDiscovery` (kubernetes#105942) verifies RS256 and ES256 alone.
 fn conformance(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
     let untested = |entry: &ObservedJwk| {
-        let algorithm = entry.key.as_ref().map(|key| key.algorithm());
+        let algorithm = entry.key.as_ref().map(PublicKey::algorithm);
         matches!(algorithm, Some(Algorithm::Es384 | Algorithm::Es512))
     };
     let named = name(entries, untested)?;
@@ -198,7 +198,7 @@ fn rsa_size(
 ) -> Option<Finding> {
     let bits = |entry: &ObservedJwk| {
         let key = entry.key.as_ref().filter(|key| matches!(key.material(), KeyMaterial::Rsa { .. }));
-        key.map(crate::PublicKey::bits)
+        key.map(PublicKey::bits)
     };
     let verdict = |profile: &Profile, entry: &ObservedJwk| {
         bits(entry).map_or(Acceptance::Accepts, |bits| judge(&profile.keys, bits))
