@@ -1,0 +1,74 @@
+//! Cluster API: the Secret `<cluster>-sa`, which its kubeadm provider generates only when it is missing, and a patch
+//! of the KubeadmControlPlane with the flags.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
+
+use super::flags::{all_flags, issuer_flags};
+use super::readme::{self, Readme};
+use super::yaml::{name_value_list, quoted};
+use super::{ExportError, ExportFile, Request};
+
+pub(super) fn render(request: &Request<'_>) -> Result<Vec<ExportFile>, ExportError> {
+    let flags = all_flags(request, "/etc/kubernetes/pki/sa.key", "/etc/kubernetes/pki/sa.pub");
+    let readme = Readme { title: "Cluster API", steps: &steps(request), flags: &flags };
+    Ok(vec![
+        ExportFile::private(format!("{}-sa.yaml", request.cluster), &secret(request)?),
+        ExportFile::public("kubeadm-control-plane-patch.yaml", patch(request)),
+        readme::file(request, &readme),
+    ])
+}
+
+fn secret(request: &Request<'_>) -> Result<Zeroizing<String>, ExportError> {
+    let private = Zeroizing::new(STANDARD.encode(request.signing_key.to_exposed_pem()?.as_bytes()));
+    Ok(Zeroizing::new(format!(
+        "apiVersion: v1
+kind: Secret
+metadata:
+  name: {name}
+  namespace: {namespace}
+  labels:
+    cluster.x-k8s.io/cluster-name: {cluster}
+type: cluster.x-k8s.io/secret
+data:
+  tls.crt: {public}
+  tls.key: {private}
+",
+        name = quoted(&format!("{}-sa", request.cluster)),
+        namespace = quoted(request.namespace.as_str()),
+        cluster = quoted(request.cluster.as_str()),
+        public = STANDARD.encode(request.public_pems()),
+        private = private.as_str(),
+    )))
+}
+
+fn patch(request: &Request<'_>) -> String {
+    format!(
+        "# Merge into the KubeadmControlPlane. Its API v1beta2 takes flags as this list; v1beta1 takes a mapping, and so one
+# service-account-issuer alone.
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+spec:
+  kubeadmConfigSpec:
+    clusterConfiguration:
+      apiServer:
+        extraArgs:
+{}",
+        name_value_list(&issuer_flags(request), 8)
+    )
+}
+
+fn steps(request: &Request<'_>) -> String {
+    let (cluster, namespace) = (request.cluster, request.namespace);
+    format!(
+        "1. Before the Cluster object: `kubectl apply -f {cluster}-sa.yaml`, in the management cluster. It makes the Secret
+   `{cluster}-sa` in namespace `{namespace}`, the namespace of the Cluster object, which Cluster API then uses instead
+   of a key of its own. Delete the file afterwards; it holds the private key.
+2. Merge `kubeadm-control-plane-patch.yaml` into the KubeadmControlPlane.
+3. On a cluster that is running, changing the Secret reaches new machines alone, and old and new ones then sign with
+   different keys. Put both public keys into `tls.crt` first and roll every machine, then change `tls.key` and roll
+   again.
+"
+    )
+}
