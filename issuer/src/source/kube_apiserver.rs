@@ -1,0 +1,279 @@
+//! The key sets that the replicas of a control plane serve at `/openid/v1/jwks`.
+//!
+//! Replicas may differ while keys are rolled, and a load balancer shows one at random: so each replica is read by
+//! its own address and is a source of its own, and what one of them has dropped another may still show.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Uri;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Api, Config};
+use serde::Deserialize;
+use tokio::task::JoinHandle;
+
+use self::replica::Replica;
+use super::objects::Objects;
+use super::reporter::Reporter;
+use super::{SourceError, cluster};
+
+mod discovery;
+mod replica;
+
+/// The name that the certificate of every API server carries, whatever its address.
+const SERVER_NAME: &str = "kubernetes.default.svc";
+
+/// `kubeApiserver`: the replicas in `endpoints`, or those that the cluster itself lists, or else the one server
+/// of the kubeconfig or the pod.
+///
+/// ```yaml
+/// kubeApiserver:
+///   endpoints: ["https://10.0.0.11:6443", "https://10.0.0.12:6443"]
+///   kubeconfig: admin.conf
+/// ```
+///
+/// Needs the ClusterRole `system:service-account-issuer-discovery`, which every ServiceAccount has by default, and
+/// with `discover` also `list` and `watch` of EndpointSlices in the namespace `default`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct KubeApiserverSource {
+    /// The URL of each replica, verified by the cluster's CA.
+    #[serde(default)]
+    pub endpoints: Vec<String>,
+    /// Whether to follow the EndpointSlices of the Service `default/kubernetes`: a replica that appears is read, one
+    /// that leaves is gone. Their certificates must be for `kubernetes.default.svc`.
+    #[serde(default)]
+    pub discover: bool,
+    /// The name that the certificates of `endpoints` are for, when it is not the host in their URLs.
+    pub tls_server_name: Option<String>,
+    /// Seconds between two readings of a replica.
+    #[serde(default = "default_poll_seconds")]
+    pub poll_seconds: NonZeroU64,
+    /// The kubeconfig of the cluster; when missing, the cluster in which this process is a pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in the kubeconfig; its current one when missing.
+    pub context: Option<String>,
+}
+
+/// Ten seconds: a key that a replica shows from its start on signs as soon, so we should not be slower than a
+/// human who watches.
+fn default_poll_seconds() -> NonZeroU64 {
+    NonZeroU64::new(10).unwrap_or(NonZeroU64::MIN)
+}
+
+impl fmt::Display for KubeApiserverSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("kube-apiserver")
+    }
+}
+
+/// A [`KubeApiserverSource`] with its clients.
+#[derive(Debug)]
+pub(super) struct KubeApiserver {
+    access: Access,
+    replicas: Replicas,
+}
+
+/// How a replica is reached.
+#[derive(Clone, Debug)]
+struct Access {
+    config: Config,
+    poll: Duration,
+}
+
+#[derive(Debug)]
+enum Replicas {
+    Fixed(Vec<Replica>),
+    Discovered(Objects<EndpointSlice>),
+}
+
+impl KubeApiserver {
+    pub async fn open(config: &KubeApiserverSource, base_dir: &Path) -> Result<Self, SourceError> {
+        let endpoints = endpoints(config)?;
+        let kubeconfig = (config.kubeconfig.as_deref(), config.context.as_deref());
+        let mut cluster = cluster::access(kubeconfig, base_dir).await?;
+        let replicas = if config.discover {
+            let api = Api::namespaced(cluster::client(cluster.clone())?, discovery::NAMESPACE);
+            Some(Objects::new(api, kube::runtime::watcher::Config::default().labels(discovery::LABELS)))
+        } else {
+            None
+        };
+        cluster.tls_server_name = match replicas {
+            Some(_) => Some(SERVER_NAME.to_owned()),
+            None => config.tls_server_name.clone().or(cluster.tls_server_name),
+        };
+        // A replica in trouble is asked again in its own time.
+        cluster.default_retry = false;
+        let access = Access { config: cluster, poll: Duration::from_secs(config.poll_seconds.get()) };
+        let replicas = match replicas {
+            Some(slices) => Replicas::Discovered(slices),
+            None if endpoints.is_empty() => Replicas::Fixed(vec![access.replica(None)?]),
+            None => Replicas::Fixed(
+                endpoints.into_iter().map(|url| access.replica(Some(url))).collect::<Result<_, _>>()?,
+            ),
+        };
+        Ok(Self { access, replicas })
+    }
+
+    pub async fn run(self, reporter: Reporter) {
+        match self.replicas {
+            Replicas::Fixed(replicas) => {
+                let readers = replicas.into_iter().map(|replica| {
+                    let reporter = reporter.sibling(replica.url());
+                    replica.run(reporter)
+                });
+                futures_util::future::join_all(readers).await;
+            }
+            Replicas::Discovered(slices) => follow(slices, self.access, reporter).await,
+        }
+    }
+}
+
+impl Access {
+    /// The replica at a URL that the cluster lists.
+    fn replica_at(&self, url: &str) -> Result<Replica, SourceError> {
+        let problem = |error| SourceError::Client { url: url.to_owned(), problem: format!("{error}") };
+        let parsed: Uri = url.parse().map_err(|error: http::uri::InvalidUri| problem(error))?;
+        self.replica(Some(parsed))
+    }
+
+    /// The replica at `url`, or the cluster's one server.
+    fn replica(&self, url: Option<Uri>) -> Result<Replica, SourceError> {
+        let mut config = self.config.clone();
+        if let Some(url) = url {
+            config.cluster_url = url;
+        }
+        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        Ok(Replica::new(url, cluster::client(config)?, self.poll))
+    }
+}
+
+/// Reads every replica that the cluster lists, for as long as it lists it.
+async fn follow(mut slices: Objects<EndpointSlice>, access: Access, mut reporter: Reporter) {
+    let mut running: BTreeMap<String, Reader> = BTreeMap::new();
+    loop {
+        let listed = match slices.next().await {
+            Ok(slices) => discovery::replicas(slices.values()),
+            Err(error) => {
+                reporter.fail(format!("cannot find the replicas: {error}")).await;
+                continue;
+            }
+        };
+        if listed.is_empty() {
+            // Somebody has just told us so: there is one at least.
+            let error =
+                "the EndpointSlices of default/kubernetes list no replica; going on with those before";
+            reporter.fail(error.to_owned()).await;
+            continue;
+        }
+        let left: Vec<String> = running.keys().filter(|url| !listed.contains(*url)).cloned().collect();
+        for reader in left.iter().filter_map(|url| running.remove(url)) {
+            reader.end().await;
+        }
+        for url in listed {
+            if let Entry::Vacant(place) = running.entry(url) {
+                match access.replica_at(place.key()) {
+                    Ok(replica) => {
+                        let reporter = reporter.sibling(place.key());
+                        place.insert(Reader::start(replica, reporter));
+                    }
+                    Err(error) => reporter.fail(crate::chain(&error)).await,
+                }
+            }
+        }
+    }
+}
+
+/// The task that reads one replica.
+struct Reader {
+    task: JoinHandle<()>,
+    gone: Reporter,
+}
+
+impl Reader {
+    fn start(replica: Replica, reporter: Reporter) -> Self {
+        let gone = reporter.sibling(replica.url());
+        Self { task: tokio::spawn(replica.run(reporter)), gone }
+    }
+
+    /// Ends it, and only then says that it is gone: no reading may come after that.
+    async fn end(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+        self.gone.gone().await;
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The URLs of the configured replicas.
+fn endpoints(config: &KubeApiserverSource) -> Result<Vec<Uri>, SourceError> {
+    let refuse = |problem: String| Err(SourceError::Value { field: "kubeApiserver.endpoints", problem });
+    if config.discover && (!config.endpoints.is_empty() || config.tls_server_name.is_some()) {
+        return refuse(
+            "given together with `discover`, which finds the replicas itself; remove one of them".to_owned(),
+        );
+    }
+    let mut urls = Vec::new();
+    for endpoint in &config.endpoints {
+        match endpoint.parse::<Uri>() {
+            Ok(url) if is_replica_url(&url) && !urls.contains(&url) => urls.push(url),
+            Ok(url) if urls.contains(&url) => {
+                return refuse(format!("{endpoint} is listed twice; remove one"));
+            }
+            _ => {
+                let expected = "expected the URL of an API server, such as https://10.0.0.11:6443";
+                return refuse(format!("{} is not usable; {expected}", without_credentials(endpoint)));
+            }
+        }
+    }
+    Ok(urls)
+}
+
+fn is_replica_url(url: &Uri) -> bool {
+    let plain_host = url.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    url.scheme_str() == Some("https") && plain_host && url.query().is_none()
+}
+
+/// What comes before `@` in a URL is a password as a rule, and not for a log.
+fn without_credentials(url: &str) -> &str {
+    url.rsplit_once('@').map_or(url, |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(yaml: &str) -> Result<usize, String> {
+        let config: KubeApiserverSource = serde_saphyr::from_str(yaml).unwrap();
+        endpoints(&config).map(|urls| urls.len()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn endpoints_are_https_urls_without_secrets() {
+        assert_eq!(check("{}"), Ok(0));
+        assert_eq!(check("{discover: true}"), Ok(0));
+        assert_eq!(
+            check("{endpoints: ['https://10.0.0.1:6443', 'https://rancher.example/k8s/clusters/c-1']}"),
+            Ok(2)
+        );
+        for (yaml, complaint) in [
+            ("{discover: true, endpoints: ['https://10.0.0.1:6443']}", "remove one of them"),
+            ("{endpoints: ['http://10.0.0.1:6443']}", "expected the URL of an API server"),
+            ("{endpoints: ['10.0.0.1:6443']}", "expected the URL of an API server"),
+            ("{endpoints: ['https://a:topsecret@10.0.0.1']}", "10.0.0.1 is not usable"),
+            ("{endpoints: ['https://10.0.0.1', 'https://10.0.0.1/']}", "listed twice"),
+        ] {
+            let error = check(yaml).unwrap_err();
+            assert!(error.contains(complaint) && !error.contains("topsecret"), "{error}");
+        }
+    }
+}
