@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -41,6 +41,13 @@ pub struct NewFile {
     pub access: Access,
     /// Its content.
     pub bytes: Zeroizing<Vec<u8>>,
+}
+
+impl NewFile {
+    /// A file that everybody may read.
+    pub fn public(path: PathBuf, bytes: Vec<u8>) -> Self {
+        Self { path, access: Access::Public, bytes: Zeroizing::new(bytes) }
+    }
 }
 
 impl fmt::Debug for NewFile {
@@ -86,24 +93,34 @@ pub struct Contents {
     pub readable_by_others: bool,
 }
 
-/// Reads a file of at most [`MAX_BYTES`].
+/// Reads a file of at most [`MAX_BYTES`]; `-` is standard input.
 ///
 /// # Errors
 /// Says which file, what failed and what to do.
 pub fn read(path: &Path) -> Result<Contents, FileError> {
     use std::os::unix::fs::PermissionsExt as _;
     let failed = |source| FileError::io("read", path, source);
+    if path == Path::new("-") {
+        let bytes = read_all(path, std::io::stdin().lock())?;
+        return Ok(Contents { bytes, readable_by_others: false });
+    }
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
         return Err(FileError::NotAFile(path.to_owned()));
     }
+    let bytes = read_all(path, file)?;
+    let readable_by_others = metadata.is_file() && metadata.permissions().mode() & 0o044 != 0;
+    Ok(Contents { bytes, readable_by_others })
+}
+
+fn read_all(path: &Path, source: impl Read) -> Result<Zeroizing<Vec<u8>>, FileError> {
     // Room for everything at once: a buffer that grows leaves copies of a secret behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let read = source.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|source| FileError::io("read", path, source))?;
     if bytes.len() > MAX_BYTES {
         return Err(FileError::TooLarge(path.to_owned()));
     }
-    let readable_by_others = metadata.is_file() && metadata.permissions().mode() & 0o044 != 0;
-    Ok(Contents { bytes, readable_by_others })
+    Ok(bytes)
 }

@@ -36,18 +36,19 @@ fn steps(request: &Request<'_>) -> String {
    `install -D -m 600 pki/sa.key /etc/kubernetes/pki/sa.key` and
    `install -D -m 644 pki/sa.pub /etc/kubernetes/pki/sa.pub`. kubeadm keeps files that are there.
 2. Merge `cluster-configuration.yaml` into the file that `kubeadm init --config` reads.
-3. On a cluster that is running: replace the two files on every control-plane node, change the ClusterConfiguration
-   in the ConfigMap `kubeadm-config` of `kube-system` as well, and write the manifests anew, one node at a time, with
-   `kubeadm init phase control-plane apiserver --config FILE`.
+3. On a cluster that is running, go in two passes, each over every control-plane node, one at a time: first `sa.pub`
+   with the old and the new key (`--key NEW OLD` of the export) and a restart of kube-apiserver, then `sa.key`, with
+   kube-controller-manager restarted as well. Change the ClusterConfiguration in the ConfigMap `kubeadm-config` of
+   `kube-system` too, and write the manifest anew with `kubeadm init phase control-plane apiserver --config FILE`.
 "
     .to_owned();
     if sorting_changes_the_issuer(request) {
         steps.push_str(
             "
-**Mind the order of the issuers.** kubeadm before 1.32.12, 1.33.8, 1.34.4 and 1.35.1 sorts `extraArgs`
-(kubernetes/kubeadm#3261), and these issuers then sign as another one than the first. Check with
-`grep service-account-issuer /etc/kubernetes/manifests/kube-apiserver.yaml`; the first line must be the new issuer. On
-an older kubeadm set the order with `--patches`.
+**Mind the order of the issuers.** kubeadm before 1.36 sorts `extraArgs`, unless it is a patch release of 1.32 to
+1.35 from 2026 (kubernetes/kubeadm#3261), and kube-apiserver then signs as another issuer than the first one here.
+Check with `grep service-account-issuer /etc/kubernetes/manifests/kube-apiserver.yaml`: the first line must be the new
+issuer. Where it is not, set the order with `--patches`.
 ",
         );
     }

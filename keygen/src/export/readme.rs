@@ -66,7 +66,8 @@ in it, or tokens without an audience of their own are refused:
         text.push_str(
             "
 On a cluster that is already running, keep its old issuer as a second `--service-account-issuer` after this one
-(`--accepted-issuer` of the export) until its last token is dead; without it every token in use is refused at once.
+(`--accepted-issuer` of the export), and its old key among the keys, until their last token is dead; without them every
+token in use is refused at once.
 ",
         );
     }

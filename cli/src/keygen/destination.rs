@@ -1,0 +1,61 @@
+//! Where a key pair goes.
+
+use std::path::{Path, PathBuf};
+
+use chancery_keygen::files::Existing;
+use chancery_keygen::key_pair::{self, KeyPairPaths};
+use chancery_keygen::{Passphrase, PrivateKey};
+
+#[derive(clap::Args)]
+pub struct Destination {
+    /// Folder for sa.key and sa.pub; the current one if nothing is said
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["private", "public"])]
+    out_dir: Option<PathBuf>,
+    /// File for the private half
+    #[arg(long, value_name = "FILE", requires = "public")]
+    private: Option<PathBuf>,
+    /// File for the public half
+    #[arg(long, value_name = "FILE", requires = "private")]
+    public: Option<PathBuf>,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+impl Destination {
+    /// Writes both halves or neither, and says what was written.
+    pub fn write(&self, key: &PrivateKey, passphrase: Option<&Passphrase>) -> anyhow::Result<()> {
+        let paths = self.paths();
+        key_pair::write(key, &paths, passphrase, existing(self.force))?;
+        let public = key.public_key();
+        println!("key id   {}", public.key_id());
+        println!("kind     {}, signs {}", public.description(), public.algorithm());
+        let sealed = if passphrase.is_some() { ", sealed" } else { "" };
+        println!("private  {} (0600{sealed})", real(&paths.private).display());
+        println!("public   {} (0644)", real(&paths.public).display());
+        if passphrase.is_some() {
+            eprintln!(
+                "note: kube-apiserver cannot read a sealed key; open it where it is to sign, with `chancery keygen import --passphrase-file`"
+            );
+        }
+        Ok(())
+    }
+
+    fn paths(&self) -> KeyPairPaths {
+        match (&self.private, &self.public) {
+            (Some(private), Some(public)) => {
+                KeyPairPaths { private: private.clone(), public: public.clone() }
+            }
+            _ => KeyPairPaths::in_directory(self.out_dir.as_deref().unwrap_or(Path::new("."))),
+        }
+    }
+}
+
+pub fn existing(force: bool) -> Existing {
+    if force { Existing::Replace } else { Existing::Keep }
+}
+
+/// The path without links, so that a folder that leads elsewhere is seen.
+pub fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
