@@ -98,13 +98,14 @@ impl Timing {
 
 /// Whether we lead.
 ///
-/// A reader asks [`holds_at`](Self::holds_at) right before each write: the value in the channel is set back by a
-/// task, and a machine that was asleep may run the reader before that task.
+/// A reader asks [`is_leader`](Self::is_leader) right before each write: the value in the channel is set back by a
+/// task, and a process that was stopped for a while may run the reader before that task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
-    /// The time up to which our last renewal counts; nothing while another leads.
+    /// The time up to which our last renewal counts; nothing while we do not lead. Moves on without waking the
+    /// readers of the channel.
     pub until: Option<Instant>,
-    /// How often the Lease has changed hands, which tells a term from all others; that of the last term seen.
+    /// How often the Lease had changed hands by the last term that was seen, which tells one term from another.
     pub transitions: i32,
 }
 

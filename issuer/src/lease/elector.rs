@@ -82,20 +82,23 @@ impl Elector {
 
     /// One try, and the time of the next.
     async fn take_part(&mut self) -> Instant {
-        let leading_until = self.sender.borrow().until;
+        self.resign_if_over();
         let started = Instant::now();
+        let leading_until = self.sender.borrow().until;
         let deadline = leading_until.unwrap_or(started + self.config.timing.renew_deadline());
         let outcome = match timeout_at(deadline, self.attempt()).await {
             Ok(outcome) => outcome,
             Err(_) => Err("the API server does not answer".to_owned()),
         };
         match outcome {
+            Ok(Outcome::Outrun) => debug!(lease = self.config.name, "another candidate wrote first"),
             Ok(Outcome::Leading { since, transitions }) => self.lead(since, transitions),
             Ok(Outcome::Waiting { holder, transitions }) => {
-                self.follow(&format!("{holder} leads"), transitions)
+                self.follow(&format!("{holder} leads"), transitions);
             }
             Err(error) => self.fail(error),
         }
+        self.resign_if_over();
         self.next_try(started)
     }
 
@@ -125,7 +128,9 @@ impl Elector {
         let record = held(record.as_ref(), term, &self.config.timing, Timestamp::now());
         // Before it is sent: what others see is never older than what we count from.
         let since = Instant::now();
-        self.write(lease, record.clone()).await?;
+        if !self.write(lease, record.clone()).await? {
+            return Ok(Outcome::Outrun);
+        }
         self.observe(Some(&record));
         Ok(Outcome::Leading { since, transitions })
     }
@@ -139,8 +144,8 @@ impl Elector {
         now.duration_since(since)
     }
 
-    /// Writes only over what was read: the API server compares the version.
-    async fn write(&self, lease: Option<Lease>, record: LeaseSpec) -> Result<(), String> {
+    /// Writes only over what was read: the API server compares the version. Whether nobody else has written since.
+    async fn write(&self, lease: Option<Lease>, record: LeaseSpec) -> Result<bool, String> {
         let parameters = PostParams::default();
         let written = match lease {
             Some(lease) => {
@@ -153,10 +158,8 @@ impl Elector {
             }
         };
         match written {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                Err("another candidate wrote first".to_owned())
-            }
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
             Err(error) => Err(explain(&error)),
         }
     }
@@ -172,28 +175,25 @@ impl Elector {
     fn follow(&mut self, why: &str, transitions: i32) {
         if self.set(Leadership { until: None, transitions }) {
             warn!(lease = self.config.name, identity = self.config.identity, "not leading any more: {why}");
-        } else {
-            self.say(why, || {
-                info!(lease = self.config.name, identity = self.config.identity, "not leading: {why}")
-            });
+        } else if self.said.as_deref() != Some(why) {
+            info!(lease = self.config.name, identity = self.config.identity, "not leading: {why}");
         }
         self.said = Some(why.to_owned());
     }
 
+    /// Says once what is wrong. A leader goes on: its last renewal still counts.
     fn fail(&mut self, error: String) {
-        let leadership = *self.sender.borrow();
-        if leadership.until.is_some() && !leadership.is_leader() {
-            self.follow(&error, leadership.transitions);
-            return;
+        if self.said.as_ref() != Some(&error) {
+            warn!(lease = self.config.name, "cannot take part in the election: {error}");
         }
-        self.say(&error, || warn!(lease = self.config.name, "cannot take part in the election: {error}"));
         self.said = Some(error);
     }
 
-    /// Logs what was not said last.
-    fn say(&self, what: &str, log: impl FnOnce()) {
-        if self.said.as_deref() != Some(what) {
-            log();
+    /// Ceases to lead when the last renewal does not count any more.
+    fn resign_if_over(&mut self) {
+        let leadership = *self.sender.borrow();
+        if leadership.until.is_some() && !leadership.is_leader() {
+            self.follow("it could not be renewed in time", leadership.transitions);
         }
     }
 
@@ -231,11 +231,12 @@ impl Elector {
         if record.holder_identity.as_deref() != Some(&self.config.identity) {
             return Ok(false);
         }
-        self.write(Some(lease), released(&record, Timestamp::now())).await.map(|()| true)
+        self.write(Some(lease), released(&record, Timestamp::now())).await
     }
 }
 
 enum Outcome {
+    Outrun,
     Leading { since: Instant, transitions: i32 },
     Waiting { holder: String, transitions: i32 },
 }

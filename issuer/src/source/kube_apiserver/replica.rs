@@ -149,7 +149,7 @@ mod tests {
 
         let renamed = set.replace(two.key_id().as_str(), "external-signer-7");
         let read = reading(renamed.as_bytes()).unwrap();
-        assert_eq!(read.keys, [one.clone()]);
+        assert_eq!(read.keys, [one]);
         assert!(read.skipped[0].contains("entry 2") && read.skipped[0].contains(two.key_id().as_str()));
 
         let unknown = set.replacen(r#""kty":"EC""#, r#""kty":"AKP""#, 1);
