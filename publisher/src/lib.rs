@@ -1,1 +1,25 @@
-//! Under construction.
+//! Targets, publishing and the outside view.
+//!
+//! A target is a place that relying parties read from. Publishing reads both documents of an issuer there, lets
+//! [`chancery_core::publication`] decide, and makes the writes it decided on, each on the condition that the object
+//! is still what was read. Whoever loses a race reads again; whoever crashes starts again. Afterwards, [`verify`]
+//! looks at the issuer from outside, as an anonymous relying party does.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3 |
+//! | [`publish`] | [`publish()`]: the executor of publication plans |
+//! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
+//! | [`verify`] | the outside view |
+//! | `conformance` | the battery that every store passes (feature `conformance`) |
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod publish;
+pub mod store;
+pub mod target;
+pub mod verify;
+
+pub use publish::{Outcome, PublishError, observe, publish};
+pub use store::{DocumentStore, StoreError, StoreErrorKind};
+pub use target::{TargetConfig, default_owner};

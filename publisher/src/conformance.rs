@@ -1,0 +1,318 @@
+//! The battery that every store passes: what [`publish`](crate::publish()) relies on.
+//!
+//! ```no_run
+//! # async fn check(store: &dyn chancery_publisher::DocumentStore) {
+//! let run = chancery_publisher::conformance::run_all(store).await.unwrap_or_else(|failed| panic!("{failed}"));
+//! println!("{} checks passed: {run:?}", run.len());
+//! # }
+//! ```
+
+use std::fmt;
+
+use chancery_core::publication::{Owner, Precondition, StoredObject, Version};
+use futures_util::future::join_all;
+
+use crate::store::{DocumentStore, Put, StoreErrorKind};
+
+/// How many writers race in the concurrent checks.
+const RIVALS: usize = 8;
+
+/// Runs every check on an empty place, one after the other, each on paths of its own. Returns their names.
+///
+/// # Errors
+/// Names every check that failed, with the reason.
+pub async fn run_all(store: &dyn DocumentStore) -> Result<Vec<&'static str>, NonConformance> {
+    let mut passed = Vec::new();
+    let mut failed = Vec::new();
+    macro_rules! run {
+        ($($check:ident),* $(,)?) => {$(
+            let subject = Subject::new(store, stringify!($check));
+            match $check(&subject).await {
+                Ok(()) => passed.push(stringify!($check)),
+                Err(reason) => failed.push((stringify!($check), reason)),
+            }
+        )*};
+    }
+    run![
+        an_absent_object_reads_as_none,
+        a_created_object_reads_back_exactly,
+        creating_twice_conflicts_and_changes_nothing,
+        a_good_version_replaces_everything,
+        a_stale_version_conflicts_and_changes_nothing,
+        replacing_an_absent_object_conflicts,
+        the_version_written_is_the_version_read,
+        every_content_has_its_own_version,
+        reading_twice_gives_the_same,
+        an_empty_object_is_an_object,
+        a_large_object_reads_back_exactly,
+        every_byte_reads_back,
+        paths_with_dots_and_slashes_are_distinct,
+        of_concurrent_creates_one_wins,
+        of_concurrent_replacements_one_wins,
+        concurrent_increments_lose_nothing,
+    ];
+    if failed.is_empty() { Ok(passed) } else { Err(NonConformance { passed, failed }) }
+}
+
+/// A store that is not what it has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NonConformance {
+    /// The checks that passed.
+    pub passed: Vec<&'static str>,
+    /// Those that failed, with the reasons.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+impl fmt::Display for NonConformance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.passed.len() + self.failed.len();
+        write!(f, "{} of {all} checks failed", self.failed.len())?;
+        self.failed.iter().try_for_each(|(check, reason)| write!(f, "\n  {check}: {reason}"))
+    }
+}
+
+impl std::error::Error for NonConformance {}
+
+type Checked = Result<(), String>;
+
+async fn an_absent_object_reads_as_none(subject: &Subject<'_>) -> Checked {
+    equal("reading", subject.read().await?, None)?;
+    equal("reading again", subject.read().await?, None)
+}
+
+async fn a_created_object_reads_back_exactly(subject: &Subject<'_>) -> Checked {
+    let version = subject.create(b"{\"keys\":[]}").await?;
+    let object = subject.present().await?;
+    equal("the bytes", object.bytes.as_slice(), b"{\"keys\":[]}")?;
+    equal("the media type", object.media_type.as_deref(), Some(FIRST.media_type))?;
+    equal("the cache header", object.cache_control.as_deref(), Some(FIRST.cache_control))?;
+    equal("the owner", object.owner.as_ref().map(Owner::as_str), Some(FIRST.owner))?;
+    equal("the version", object.version, version)
+}
+
+async fn creating_twice_conflicts_and_changes_nothing(subject: &Subject<'_>) -> Checked {
+    subject.create(b"first").await?;
+    let before = subject.present().await?;
+    subject.conflicts(b"second", &Precondition::Absent).await?;
+    subject.conflicts(b"first", &Precondition::Absent).await?;
+    equal("the object", subject.present().await?, before)
+}
+
+async fn a_good_version_replaces_everything(subject: &Subject<'_>) -> Checked {
+    let first = subject.create(b"first").await?;
+    let second = subject.put(b"second, longer", &Precondition::Unchanged(first), &SECOND).await?;
+    let object = subject.present().await?;
+    equal("the bytes", object.bytes.as_slice(), b"second, longer")?;
+    equal("the media type", object.media_type.as_deref(), Some(SECOND.media_type))?;
+    equal("the cache header", object.cache_control.as_deref(), Some(SECOND.cache_control))?;
+    equal("the owner", object.owner.as_ref().map(Owner::as_str), Some(SECOND.owner))?;
+    equal("the version", object.version, second)
+}
+
+async fn a_stale_version_conflicts_and_changes_nothing(subject: &Subject<'_>) -> Checked {
+    let stale = subject.create(b"first").await?;
+    subject.replace(b"second", stale.clone()).await?;
+    let before = subject.present().await?;
+    subject.conflicts(b"third", &Precondition::Unchanged(stale)).await?;
+    equal("the object", subject.present().await?, before)
+}
+
+async fn replacing_an_absent_object_conflicts(subject: &Subject<'_>) -> Checked {
+    let elsewhere = subject.beside("elsewhere").create(b"content").await?;
+    subject.conflicts(b"content", &Precondition::Unchanged(elsewhere)).await?;
+    equal("the object", subject.read().await?, None)
+}
+
+async fn the_version_written_is_the_version_read(subject: &Subject<'_>) -> Checked {
+    let mut version = subject.create(b"0").await?;
+    for content in [b"1", b"2", b"3"] {
+        equal("the version", &subject.present().await?.version, &version)?;
+        version = subject.replace(content, version).await?;
+    }
+    Ok(())
+}
+
+async fn every_content_has_its_own_version(subject: &Subject<'_>) -> Checked {
+    let mut versions = vec![subject.create(b"aaaa").await?];
+    for content in [b"aaab", b"baaa", b"bbbb"] {
+        let last = versions.last().cloned().ok_or("no version")?;
+        let version = subject.replace(content, last).await?;
+        if versions.contains(&version) {
+            return Err(format!("{version:?} was given twice"));
+        }
+        versions.push(version);
+    }
+    Ok(())
+}
+
+async fn reading_twice_gives_the_same(subject: &Subject<'_>) -> Checked {
+    subject.create(b"content").await?;
+    equal("the second reading", subject.present().await?, subject.present().await?)
+}
+
+async fn an_empty_object_is_an_object(subject: &Subject<'_>) -> Checked {
+    let version = subject.create(b"").await?;
+    equal("the bytes", subject.present().await?.bytes.as_slice(), b"")?;
+    subject.conflicts(b"", &Precondition::Absent).await?;
+    subject.replace(b"more", version).await.map(drop)
+}
+
+async fn a_large_object_reads_back_exactly(subject: &Subject<'_>) -> Checked {
+    // A period that divides no buffer's size.
+    let bytes: Vec<u8> = (0..=250_u8).cycle().take(1 << 20).collect();
+    subject.create(&bytes).await?;
+    let read = subject.present().await?.bytes;
+    if read == bytes {
+        Ok(())
+    } else {
+        Err(format!("{} bytes came back as {} others", bytes.len(), read.len()))
+    }
+}
+
+async fn every_byte_reads_back(subject: &Subject<'_>) -> Checked {
+    let bytes: Vec<u8> = (0..=u8::MAX).collect();
+    subject.create(&bytes).await?;
+    equal("the bytes", subject.present().await?.bytes, bytes)
+}
+
+async fn paths_with_dots_and_slashes_are_distinct(subject: &Subject<'_>) -> Checked {
+    let paths = [".well-known/openid-configuration", "openid/v1/jwks", "a.b/c..d/.e", "a.b/c", "x~y/z-1_2"];
+    for path in paths {
+        subject.beside(path).create(path.as_bytes()).await?;
+    }
+    for path in paths {
+        equal(path, subject.beside(path).present().await?.bytes.as_slice(), path.as_bytes())?;
+    }
+    equal("the path above them", subject.beside("openid/v1").read().await.unwrap_or(None), None)
+}
+
+async fn of_concurrent_creates_one_wins(subject: &Subject<'_>) -> Checked {
+    race(subject, &Precondition::Absent).await
+}
+
+async fn of_concurrent_replacements_one_wins(subject: &Subject<'_>) -> Checked {
+    let version = subject.create(b"before").await?;
+    race(subject, &Precondition::Unchanged(version)).await
+}
+
+async fn concurrent_increments_lose_nothing(subject: &Subject<'_>) -> Checked {
+    subject.create(b"0").await?;
+    let each = join_all((0..RIVALS).map(|_| increment(subject))).await;
+    each.into_iter().collect::<Checked>()?;
+    equal("the count", subject.present().await?.bytes, RIVALS.to_string().into_bytes())
+}
+
+/// Counts up by one, and again after each conflict, which is somebody else's success, as a rule.
+async fn increment(subject: &Subject<'_>) -> Checked {
+    for _ in 0..RIVALS * RIVALS {
+        let object = subject.present().await?;
+        let count = String::from_utf8_lossy(&object.bytes).parse::<usize>().map_err(|e| e.to_string())?;
+        let next = (count + 1).to_string();
+        let written =
+            subject.attempt(next.as_bytes(), &Precondition::Unchanged(object.version), &FIRST).await;
+        if !matches!(written, Err((StoreErrorKind::Conflict, _))) {
+            return written.map(drop).map_err(|(_, reason)| reason);
+        }
+    }
+    Err("conflicts without end".to_owned())
+}
+
+async fn race(subject: &Subject<'_>, precondition: &Precondition) -> Checked {
+    let contents: Vec<String> = (0..RIVALS).map(|number| format!("rival {number}")).collect();
+    let attempts = contents.iter().map(|content| subject.attempt(content.as_bytes(), precondition, &FIRST));
+    let mut winners = Vec::new();
+    for (content, result) in contents.iter().zip(join_all(attempts).await) {
+        match result {
+            Ok(version) => winners.push((content, version)),
+            Err((StoreErrorKind::Conflict, _)) => {}
+            Err((_, reason)) => return Err(reason),
+        }
+    }
+    let [(content, version)] = winners.as_slice() else {
+        return Err(format!("{} of {RIVALS} writers won: {winners:?}", winners.len()));
+    };
+    let object = subject.present().await?;
+    equal("the winner's bytes", object.bytes.as_slice(), content.as_bytes())?;
+    equal("the winner's version", &object.version, version)
+}
+
+/// What is stored beside the bytes.
+struct Attributes {
+    media_type: &'static str,
+    cache_control: &'static str,
+    owner: &'static str,
+}
+
+const FIRST: Attributes = Attributes {
+    media_type: "application/jwk-set+json",
+    cache_control: "public, max-age=600",
+    owner: "chancery-Ab0_-Zz9",
+};
+const SECOND: Attributes =
+    Attributes { media_type: "application/json", cache_control: "public, max-age=1", owner: "a;b=\"c\"/{d}" };
+
+/// A path of one check.
+struct Subject<'a> {
+    store: &'a dyn DocumentStore,
+    path: String,
+}
+
+impl<'a> Subject<'a> {
+    fn new(store: &'a dyn DocumentStore, path: &str) -> Self {
+        Self { store, path: format!("conformance/{path}/object") }
+    }
+
+    /// Another path of the same check.
+    fn beside(&self, path: &str) -> Self {
+        Self { store: self.store, path: format!("{}-beside/{path}", self.path) }
+    }
+
+    async fn read(&self) -> Result<Option<StoredObject>, String> {
+        self.store.read(&self.path).await.map_err(|error| error.to_string())
+    }
+
+    async fn present(&self) -> Result<StoredObject, String> {
+        self.read().await?.ok_or_else(|| format!("{} is not there", self.path))
+    }
+
+    async fn attempt(
+        &self,
+        bytes: &[u8],
+        precondition: &Precondition,
+        attributes: &Attributes,
+    ) -> Result<Version, (StoreErrorKind, String)> {
+        let Attributes { media_type, cache_control, owner } = attributes;
+        let owner = owner.parse().map_err(|error| (StoreErrorKind::Misconfigured, format!("{error}")))?;
+        let put = Put { path: &self.path, bytes, media_type, cache_control, owner: &owner, precondition };
+        self.store.write(put).await.map_err(|error| (error.kind, error.to_string()))
+    }
+
+    async fn put(
+        &self,
+        bytes: &[u8],
+        precondition: &Precondition,
+        attributes: &Attributes,
+    ) -> Result<Version, String> {
+        self.attempt(bytes, precondition, attributes).await.map_err(|(_, reason)| reason)
+    }
+
+    async fn create(&self, bytes: &[u8]) -> Result<Version, String> {
+        self.put(bytes, &Precondition::Absent, &FIRST).await
+    }
+
+    async fn replace(&self, bytes: &[u8], version: Version) -> Result<Version, String> {
+        self.put(bytes, &Precondition::Unchanged(version), &FIRST).await
+    }
+
+    async fn conflicts(&self, bytes: &[u8], precondition: &Precondition) -> Checked {
+        match self.attempt(bytes, precondition, &SECOND).await {
+            Err((StoreErrorKind::Conflict, _)) => Ok(()),
+            Err((kind, reason)) => Err(format!("expected a conflict, and it was {kind:?}: {reason}")),
+            Ok(version) => Err(format!("expected a conflict, and {version:?} was written")),
+        }
+    }
+}
+
+fn equal<T: PartialEq + fmt::Debug>(what: &str, came: T, expected: T) -> Checked {
+    if came == expected { Ok(()) } else { Err(format!("{what}: {came:?} came, expected {expected:?}")) }
+}

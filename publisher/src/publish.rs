@@ -1,0 +1,201 @@
+//! Brings a target up to date: reads it, lets [`publication::plan`] decide, makes the writes.
+//!
+//! Nothing is decided here but when to try again:
+//!
+//! 1. Both objects are read at the same time. A target that is up to date costs two reads and no write.
+//! 2. The writes are made in the plan's order, each on its condition; the first that fails stops the others.
+//! 3. After a lost race, no answer or an unavailable target, everything is read and decided anew, a few times with
+//!    growing pauses: a write without an answer may have taken effect.
+//! 4. Whatever happens in between, the next call starts from what is there.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chancery_core::publication::{self, Blocked, Desired, Observed, Owner, Plan, Reason, Write};
+use chancery_core::{DocumentKind, DocumentSet, KeyId};
+
+use crate::store::{DocumentStore, Put, StoreError, StoreErrorKind};
+
+/// Of several writers that race, one wins each time: this many may race for one issuer.
+const TRIES: u32 = 5;
+/// The first pause; each further one is twice as long. A conditional write takes tens of milliseconds.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a publication did, and what the target holds after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The documents that were written, in write order; none when the target was up to date. A write whose answer
+    /// was lost is not among them.
+    pub written: Vec<DocumentKind>,
+    /// Keys on the target that we did not put there; they stay.
+    pub foreign: Vec<KeyId>,
+    /// What the target holds.
+    pub result: DocumentSet,
+}
+
+/// Why a target could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// What is there must not be touched.
+    #[error("{target}: {blocked}")]
+    Blocked {
+        /// The place, as [`DocumentStore::describe`] calls it.
+        target: String,
+        /// What blocks it, with the remedy.
+        blocked: Blocked,
+    },
+    /// The store failed, after repetitions where those could help.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody else was faster, each time.
+    #[error(
+        "somebody else wrote first, {tries} times in a row: {last}; find out who else publishes this issuer there, and let one of you rest"
+    )]
+    Contended {
+        /// How often it was tried.
+        tries: u32,
+        /// The last conflict.
+        last: Box<StoreError>,
+    },
+}
+
+impl PublishError {
+    /// Whether trying again later can help without anybody's doing.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Blocked { .. } => false,
+            Self::Store(error) => error.kind.is_transient(),
+            Self::Contended { .. } => true,
+        }
+    }
+}
+
+/// Reads both documents of a target.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub async fn observe(store: &dyn DocumentStore) -> Result<Observed, StoreError> {
+    let (jwks, discovery) =
+        tokio::try_join!(store.read(DocumentKind::Jwks.path()), store.read(DocumentKind::Discovery.path()),)?;
+    Ok(Observed { jwks, discovery })
+}
+
+/// Reads a target and decides what to write there. Changes nothing.
+///
+/// # Errors
+/// When the target cannot be read or may not be written.
+pub async fn prepare(store: &dyn DocumentStore, desired: Desired<'_>) -> Result<Plan, PublishError> {
+    decide(store, desired, &mut Patience::default()).await
+}
+
+/// Makes the writes of a plan that [`prepare`] gave for the same `desired`; decides anew when the target has changed.
+///
+/// # Errors
+/// As [`PublishError`] says. Every object is whole, and no key that was visible has vanished, also after an error.
+pub async fn execute(
+    store: &dyn DocumentStore,
+    desired: Desired<'_>,
+    mut plan: Plan,
+) -> Result<Outcome, PublishError> {
+    let mut written = BTreeSet::new();
+    let mut patience = Patience::default();
+    while let Err(error) = perform(store, desired.owner, &plan, &mut written).await {
+        patience.bear(error).await?;
+        plan = decide(store, desired, &mut patience).await?;
+    }
+    Ok(Outcome { written: written.into_iter().collect(), foreign: plan.foreign, result: plan.result })
+}
+
+/// Brings a target up to date: [`prepare`], then [`execute`].
+///
+/// # Errors
+/// As [`PublishError`] says. Every object is whole, and no key that was visible has vanished, also after an error.
+pub async fn publish(store: &dyn DocumentStore, desired: Desired<'_>) -> Result<Outcome, PublishError> {
+    let plan = prepare(store, desired).await?;
+    execute(store, desired, plan).await
+}
+
+async fn decide(
+    store: &dyn DocumentStore,
+    desired: Desired<'_>,
+    patience: &mut Patience,
+) -> Result<Plan, PublishError> {
+    loop {
+        match observe(store).await {
+            Ok(observed) => {
+                let plan = publication::plan(desired, &observed);
+                return plan.map_err(|blocked| PublishError::Blocked { target: store.describe(), blocked });
+            }
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+async fn perform(
+    store: &dyn DocumentStore,
+    owner: &Owner,
+    plan: &Plan,
+    written: &mut BTreeSet<DocumentKind>,
+) -> Result<(), StoreError> {
+    for Write { document, precondition, reasons } in &plan.writes {
+        let put = Put {
+            path: document.kind.path(),
+            bytes: &document.bytes,
+            media_type: document.kind.media_type(),
+            cache_control: &document.cache.header(),
+            owner,
+            precondition,
+        };
+        let version = store.write(put).await?;
+        written.insert(document.kind);
+        let reasons = reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ");
+        tracing::info!(
+            target.name = %store.describe(),
+            document.path = put.path,
+            document.size_bytes = put.bytes.len(),
+            document.version = %version.0,
+            write.reasons = %reasons,
+            "wrote the {} to {}: {reasons}",
+            document.kind,
+            store.describe(),
+        );
+    }
+    Ok(())
+}
+
+/// How often one publication has failed so far.
+#[derive(Debug, Default)]
+struct Patience {
+    failures: u32,
+}
+
+impl Patience {
+    /// Waits a little if trying again can help, and gives the error back if not.
+    async fn bear(&mut self, error: StoreError) -> Result<(), PublishError> {
+        self.failures += 1;
+        if !error.kind.is_transient() {
+            return Err(error.into());
+        }
+        if self.failures >= TRIES {
+            return Err(match error.kind {
+                StoreErrorKind::Conflict => {
+                    PublishError::Contended { tries: self.failures, last: Box::new(error) }
+                }
+                _ => error.into(),
+            });
+        }
+        let pause = PAUSE * (1 << (self.failures - 1));
+        tracing::info!(
+            target.name = %error.target,
+            document.path = %error.path,
+            failures = self.failures,
+            pause.milliseconds = pause.as_millis(),
+            "reading {} again in {} ms: {error}",
+            error.target,
+            pause.as_millis(),
+        );
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! Where documents are kept: one trait with two operations, and the errors by meaning.
+//!
+//! An adapter translates its vendor's answers into [`StoreErrorKind`]s; nobody above it knows a vendor.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use chancery_core::publication::{Owner, Precondition, StoredObject, Version};
+
+pub mod directory;
+pub mod memory;
+#[cfg(feature = "s3")]
+pub mod s3;
+
+/// The largest object that is read, in bytes. A key set of a hundred keys has 50 kB: what is larger is not ours.
+pub const LARGEST_OBJECT: usize = 8 << 20;
+
+/// A place for small objects that can be written on a condition. Every implementation passes `conformance`.
+#[async_trait]
+pub trait DocumentStore: Send + Sync + fmt::Debug {
+    /// The object at `path`, or `None` when there is none. Changes nothing.
+    ///
+    /// # Errors
+    /// When the place cannot be read; see [`StoreErrorKind`].
+    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError>;
+
+    /// Writes one object whole, if its condition holds, and returns the new version.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Conflict`] when the condition does not hold; otherwise see [`StoreErrorKind`].
+    async fn write(&self, put: Put<'_>) -> Result<Version, StoreError>;
+
+    /// What a person calls this place: `directory /srv/www`, `s3://bucket/prefix`.
+    fn describe(&self) -> String;
+}
+
+/// One conditional write.
+#[derive(Clone, Copy, Debug)]
+pub struct Put<'a> {
+    /// Relative to the place, without a leading slash; [`chancery_core::DocumentKind::path`] spells it.
+    pub path: &'a str,
+    /// The whole content.
+    pub bytes: &'a [u8],
+    /// `Content-Type`.
+    pub media_type: &'a str,
+    /// `Cache-Control`.
+    pub cache_control: &'a str,
+    /// The ownership marker.
+    pub owner: &'a Owner,
+    /// What must hold for the write to be made.
+    pub precondition: &'a Precondition,
+}
+
+/// What went wrong, by what the caller should do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The condition does not hold: somebody else was faster. Nothing was written; read again.
+    Conflict,
+    /// The bucket or root does not exist. Somebody has to make it.
+    NoSuchContainer,
+    /// We may not. Somebody has to grant it.
+    Denied,
+    /// The place does not answer or asks for patience. Try again later.
+    Unavailable,
+    /// No answer came in time. A write may have taken effect; read again.
+    TimedOut,
+    /// The place and our settings for it do not fit. Somebody has to change one of them.
+    Misconfigured,
+}
+
+impl StoreErrorKind {
+    /// Whether trying again can help by itself.
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::Conflict | Self::Unavailable | Self::TimedOut)
+    }
+}
+
+impl fmt::Display for StoreErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Conflict => "it is no longer what was read",
+            Self::NoSuchContainer => "the place does not exist",
+            Self::Denied => "access was denied",
+            Self::Unavailable => "the place is not available",
+            Self::TimedOut => "no answer came in time",
+            Self::Misconfigured => "the place does not fit its configuration",
+        })
+    }
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// [`DocumentStore::read`].
+    Read,
+    /// [`DocumentStore::write`].
+    Write,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// A failed operation on a store. Its text holds the cause, so that one line of a log says everything.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {path} at {target}: {kind} ({cause}); {remedy}")]
+pub struct StoreError {
+    /// What the caller should do about it.
+    pub kind: StoreErrorKind,
+    /// The place, as [`DocumentStore::describe`] calls it.
+    pub target: String,
+    /// What was being done.
+    pub operation: Operation,
+    /// To which object.
+    pub path: String,
+    /// What the file system, the network or the vendor said.
+    pub cause: Box<dyn std::error::Error + Send + Sync>,
+    /// What helps.
+    pub remedy: &'static str,
+}
+
+/// Why an operation failed, without the place: what the rooms inside an adapter return.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: StoreErrorKind,
+    pub(crate) cause: Box<dyn std::error::Error + Send + Sync>,
+    pub(crate) remedy: &'static str,
+}
+
+impl Failure {
+    pub(crate) fn new(
+        kind: StoreErrorKind,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+        remedy: &'static str,
+    ) -> Self {
+        Self { kind, cause: cause.into(), remedy }
+    }
+
+    pub(crate) fn conflict(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(StoreErrorKind::Conflict, cause, "read it again and decide anew")
+    }
+
+    pub(crate) fn at(self, target: String, operation: Operation, path: &str) -> StoreError {
+        let Self { kind, cause, remedy } = self;
+        StoreError { kind, target, operation, path: path.to_owned(), cause, remedy }
+    }
+}
+
+/// Whether `precondition` holds for an object that is `current` now.
+pub(crate) fn check(precondition: &Precondition, current: Option<&Version>) -> Result<(), Failure> {
+    match (precondition, current) {
+        (Precondition::Absent, None) => Ok(()),
+        (Precondition::Unchanged(expected), Some(version)) if expected == version => Ok(()),
+        (Precondition::Absent, Some(_)) => {
+            Err(Failure::conflict("it was to be created but is already there"))
+        }
+        (Precondition::Unchanged(_), Some(_)) => Err(Failure::conflict("it was written in the meantime")),
+        (Precondition::Unchanged(_), None) => Err(Failure::conflict("it was removed in the meantime")),
+    }
+}

@@ -1,0 +1,252 @@
+//! What S3 servers answer, as kinds of ours.
+//!
+//! Sources: <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>,
+//! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html> (412, 409 and 404 of conditional
+//! writes), <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html> (403 for an absent object when the
+//! reader may not list).
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_s3::config::http::HttpResponse;
+use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::RequestId;
+
+use crate::store::{Failure, StoreErrorKind};
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Read,
+    /// A write on the condition that there is nothing.
+    Create,
+    /// A write on the condition that there is a certain version.
+    Replace,
+}
+
+/// A refusal as the server worded it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) code: String,
+    pub(super) message: String,
+    pub(super) request_id: String,
+}
+
+/// How sure a refused reading makes us that there is no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    Certain,
+    /// It may also be there and hidden from us.
+    Possible,
+}
+
+impl Answer {
+    /// The server's answer, or the failure if there was none.
+    pub(super) fn of<E>(error: &SdkError<E, HttpResponse>) -> Result<Self, Failure>
+    where
+        E: ProvideErrorMetadata + RequestId + Error + 'static,
+    {
+        match error {
+            SdkError::ServiceError(context) => Ok(Self {
+                status: context.raw().status().as_u16(),
+                code: context.err().code().unwrap_or_default().to_owned(),
+                message: context.err().message().unwrap_or_default().to_owned(),
+                request_id: context.err().request_id().unwrap_or_default().to_owned(),
+            }),
+            SdkError::ResponseError(context) => Ok(Self {
+                status: context.raw().status().as_u16(),
+                message: "an answer that is not S3's".to_owned(),
+                ..Self::default()
+            }),
+            SdkError::TimeoutError(_) => Err(timed_out(DisplayErrorContext(error).to_string())),
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => {
+                Err(timed_out(DisplayErrorContext(error).to_string()))
+            }
+            _ => Err(no_answer(error)),
+        }
+    }
+
+    /// Whether a refused reading means that there is no object; `None` when it means something else.
+    pub(super) fn absence(&self) -> Option<Absence> {
+        let names = |action| self.message.contains(action);
+        match (self.code.as_str(), self.status) {
+            ("NoSuchBucket", _) => None,
+            ("NoSuchKey", _) | (_, 404) => Some(Absence::Certain),
+            // AWS names the action that was missing, though not to every caller.
+            ("AccessDenied", 403) if names("s3:ListBucket") => Some(Absence::Certain),
+            ("AccessDenied", 403) if names("s3:GetObject") => None,
+            ("AccessDenied", 403) => Some(Absence::Possible),
+            _ => None,
+        }
+    }
+
+    pub(super) fn into_failure(self, request: Request) -> Failure {
+        use StoreErrorKind as Kind;
+        let (kind, remedy) = match (self.code.as_str(), self.status) {
+            ("PreconditionFailed" | "ConditionalRequestConflict", _) | (_, 412) => {
+                return Failure::conflict(self.to_string());
+            }
+            ("NoSuchBucket", _) => {
+                (Kind::NoSuchContainer, "make the bucket, or correct its name or the endpoint")
+            }
+            // The object whose version was named is gone.
+            (_, 404) if request == Request::Replace => return Failure::conflict(self.to_string()),
+            (_, 404) => (Kind::NoSuchContainer, "correct the endpoint or the bucket's name"),
+            ("NotImplemented", _) | (_, 501) => (
+                Kind::Misconfigured,
+                "the server does not know conditional writes, without which two writers may lose keys: upgrade it or use another",
+            ),
+            ("RequestTimeTooSkewed", _) => (Kind::Denied, "set this machine's clock, or the server's"),
+            (
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "ExpiredToken"
+                | "InvalidToken"
+                | "TokenRefreshRequired"
+                | "InvalidSecurity",
+                _,
+            ) => (Kind::Denied, "correct or renew the credentials"),
+            ("AccessDenied" | "AllAccessDisabled" | "AccountProblem", _) | (_, 401 | 403) => {
+                (Kind::Denied, "grant s3:GetObject and s3:PutObject on the two documents")
+            }
+            (
+                "PermanentRedirect"
+                | "TemporaryRedirect"
+                | "AuthorizationHeaderMalformed"
+                | "IllegalLocationConstraintException",
+                _,
+            )
+            | (_, 300..=399) => (Kind::Misconfigured, "the bucket is in another region: correct `region`"),
+            // `OperationAborted` and the like: somebody else is at work on the bucket.
+            (_, 408 | 409 | 425 | 429 | 500..=599) => (Kind::Unavailable, "try again"),
+            _ => (
+                Kind::Misconfigured,
+                "compare `endpoint`, `pathStyle` and `region` with what the server expects",
+            ),
+        };
+        Failure::new(kind, self.to_string(), remedy)
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        let parts = [("", &self.code), ("", &self.message), ("request ", &self.request_id)];
+        parts
+            .iter()
+            .filter(|(_, text)| !text.is_empty())
+            .try_for_each(|(name, text)| write!(f, " {name}{text}"))
+    }
+}
+
+/// No answer in time.
+pub(super) fn timed_out(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
+    Failure::new(
+        StoreErrorKind::TimedOut,
+        cause,
+        "try again; if it stays, look at the network and the server, or raise `timeoutSeconds`",
+    )
+}
+
+/// The request did not get there, or its answer did not come back.
+fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
+    use StoreErrorKind as Kind;
+    let cause = DisplayErrorContext(error).to_string();
+    let (kind, remedy) = match (in_chain::<CredentialsError>(error), in_chain::<io::Error>(error)) {
+        (Some(CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_)), _) => (
+            Kind::Misconfigured,
+            "give credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, a role or `credentialsFile`",
+        ),
+        (Some(_), _) => (Kind::Unavailable, "look at the service that gives the credentials"),
+        (None, Some(broken)) if broken.kind() != io::ErrorKind::ConnectionRefused => {
+            (Kind::TimedOut, "try again; if it stays, look at the network and the server")
+        }
+        _ if matches!(error, SdkError::ConstructionFailure(_)) => {
+            (Kind::Misconfigured, "correct the target's `bucket`, `endpoint` and `region`")
+        }
+        _ => (
+            Kind::Unavailable,
+            "see that the endpoint's name resolves and its port answers; a server without names for buckets needs `pathStyle`",
+        ),
+    };
+    Failure::new(kind, cause, remedy)
+}
+
+fn in_chain<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, code: &str, message: &str) -> Answer {
+        Answer { status, code: code.to_owned(), message: message.to_owned(), request_id: String::new() }
+    }
+
+    #[test]
+    fn every_answer_has_a_meaning() {
+        use Request::{Create, Read, Replace};
+        use StoreErrorKind as Kind;
+        for (request, status, code, kind) in [
+            (Create, 412, "PreconditionFailed", Kind::Conflict),
+            (Replace, 412, "PreconditionFailed", Kind::Conflict),
+            (Replace, 412, "", Kind::Conflict),
+            (Create, 409, "ConditionalRequestConflict", Kind::Conflict),
+            (Replace, 404, "NoSuchKey", Kind::Conflict),
+            (Replace, 404, "NoSuchBucket", Kind::NoSuchContainer),
+            (Create, 404, "NoSuchBucket", Kind::NoSuchContainer),
+            (Read, 404, "NoSuchBucket", Kind::NoSuchContainer),
+            (Create, 404, "", Kind::NoSuchContainer),
+            (Create, 501, "NotImplemented", Kind::Misconfigured),
+            (Create, 400, "NotImplemented", Kind::Misconfigured),
+            (Read, 403, "AccessDenied", Kind::Denied),
+            (Create, 403, "", Kind::Denied),
+            (Read, 400, "ExpiredToken", Kind::Denied),
+            (Read, 403, "SignatureDoesNotMatch", Kind::Denied),
+            (Read, 403, "RequestTimeTooSkewed", Kind::Denied),
+            (Read, 301, "PermanentRedirect", Kind::Misconfigured),
+            (Read, 400, "AuthorizationHeaderMalformed", Kind::Misconfigured),
+            (Create, 409, "OperationAborted", Kind::Unavailable),
+            (Create, 500, "InternalError", Kind::Unavailable),
+            (Create, 503, "SlowDown", Kind::Unavailable),
+            (Read, 429, "", Kind::Unavailable),
+            (Create, 400, "InvalidRequest", Kind::Misconfigured),
+        ] {
+            let failure = answer(status, code, "").into_failure(request);
+            assert_eq!(failure.kind, kind, "{request:?} {status} {code}");
+            assert!(failure.cause.to_string().contains(code) && !failure.remedy.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_refused_reading_may_mean_that_there_is_nothing() {
+        let lists =
+            "User: arn:aws:iam::1:user/a is not authorized to perform: s3:ListBucket on resource: \"b\"";
+        let reads =
+            "User: arn:aws:iam::1:user/a is not authorized to perform: s3:GetObject on resource: \"b/k\"";
+        for (status, code, message, absence) in [
+            (404, "NoSuchKey", "", Some(Absence::Certain)),
+            (404, "", "", Some(Absence::Certain)),
+            (404, "NoSuchBucket", "", None),
+            (403, "AccessDenied", lists, Some(Absence::Certain)),
+            (403, "AccessDenied", reads, None),
+            (403, "AccessDenied", "Access Denied", Some(Absence::Possible)),
+            (403, "SignatureDoesNotMatch", "", None),
+            (403, "InvalidAccessKeyId", "", None),
+            (503, "SlowDown", "", None),
+        ] {
+            assert_eq!(answer(status, code, message).absence(), absence, "{status} {code} {message}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The places that configuration can name.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::TargetError;
+
+/// A directory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct DirectoryTarget {
+    /// What corresponds to the issuer URL: the documents lie below it at their paths.
+    pub path: PathBuf,
+}
+
+/// A bucket, or a prefix in one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct S3Target {
+    /// The bucket's name.
+    pub bucket: String,
+    /// Its region. Otherwise what `AWS_REGION` or the profile says; `us-east-1` where an `endpoint` is given.
+    #[serde(default)]
+    pub region: Option<String>,
+    /// What corresponds to the issuer URL within the bucket: the path of the issuer, as a rule.
+    #[serde(default)]
+    pub prefix: String,
+    /// Another server than Amazon's, `https://HOST[:PORT][/PATH]`.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+    /// Whether the bucket is the first part of the path instead of the host name.
+    #[serde(default)]
+    pub path_style: bool,
+    /// Seconds that one attempt may take.
+    #[serde(default = "default_timeout_seconds")]
+    pub timeout_seconds: u32,
+    /// A profile of the shared configuration files, or of `credentialsFile`.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// A file in the form of `~/.aws/credentials`, the only place then that credentials are taken from. Read again
+    /// every 15 minutes.
+    #[serde(default)]
+    pub credentials_file: Option<PathBuf>,
+}
+
+impl S3Target {
+    /// A bucket with everything else at its default.
+    pub fn of_bucket(bucket: impl Into<String>) -> Self {
+        Self {
+            bucket: bucket.into(),
+            region: None,
+            prefix: String::new(),
+            endpoint: None,
+            path_style: false,
+            timeout_seconds: default_timeout_seconds(),
+            profile: None,
+            credentials_file: None,
+        }
+    }
+
+    /// The prefix without slashes around it.
+    pub(crate) fn trimmed_prefix(&self) -> &str {
+        self.prefix.trim_matches('/')
+    }
+}
+
+/// A key set is a few kilobytes: whoever needs longer is not well, and trying again beats waiting.
+fn default_timeout_seconds() -> u32 {
+    5
+}
+
+/// A place, checked.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Location<'a> {
+    /// A directory.
+    Directory(&'a DirectoryTarget),
+    /// A bucket.
+    S3(&'a S3Target),
+}
+
+impl Location<'_> {
+    /// The field that names it in configuration.
+    pub(super) fn field(self) -> &'static str {
+        match self {
+            Self::Directory(_) => "directory",
+            Self::S3(_) => "s3",
+        }
+    }
+
+    pub(super) fn check(self) -> Result<(), TargetError> {
+        match self {
+            Self::Directory(directory) if directory.path.as_os_str().is_empty() => {
+                Err(TargetError::illegal("directory.path", "", "name a directory"))
+            }
+            Self::Directory(_) => Ok(()),
+            Self::S3(s3) => check_s3(s3),
+        }
+    }
+}
+
+impl fmt::Display for Location<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(directory) => write!(f, "directory {}", directory.path.display()),
+            Self::S3(s3) => {
+                write!(f, "s3://{}", s3.bucket)?;
+                if !s3.trimmed_prefix().is_empty() {
+                    write!(f, "/{}", s3.trimmed_prefix())?;
+                }
+                s3.endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, " at {endpoint}"))
+            }
+        }
+    }
+}
+
+fn check_s3(s3: &S3Target) -> Result<(), TargetError> {
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if s3.bucket.is_empty() || !s3.bucket.chars().all(name) {
+        let remedy = "expected a bucket's name alone, without `s3://` and slashes; a path goes into `prefix`";
+        return Err(TargetError::illegal("s3.bucket", &s3.bucket, remedy));
+    }
+    let parts = || s3.trimmed_prefix().split('/');
+    if !s3.trimmed_prefix().is_empty() && parts().any(|part| matches!(part, "" | "." | "..")) {
+        let remedy =
+            "expected a path without empty parts, `.` and `..`; relying parties could not ask for it";
+        return Err(TargetError::illegal("s3.prefix", &s3.prefix, remedy));
+    }
+    if !(1..=300).contains(&s3.timeout_seconds) {
+        let remedy = "expected seconds from 1 to 300";
+        return Err(TargetError::illegal("s3.timeoutSeconds", s3.timeout_seconds, remedy));
+    }
+    s3.endpoint.as_deref().map_or(Ok(()), check_endpoint)
+}
+
+fn check_endpoint(endpoint: &str) -> Result<(), TargetError> {
+    let host = endpoint.strip_prefix("https://").or_else(|| endpoint.strip_prefix("http://"));
+    let host = host.map(|host| host.strip_suffix('/').unwrap_or(host));
+    match host {
+        // The value may hold a password: it is not repeated.
+        Some(host) if host.contains('@') => Err(TargetError::IllegalValue {
+            field: "s3.endpoint",
+            came: "a URL with user information".to_owned(),
+            remedy: "give credentials by `credentialsFile`, `profile` or the environment".to_owned(),
+        }),
+        Some(host) if !host.starts_with('/') && !host.is_empty() && !host.contains(['?', '#']) => Ok(()),
+        _ => Err(TargetError::illegal("s3.endpoint", endpoint, "expected https://HOST[:PORT][/PATH]")),
+    }
+}

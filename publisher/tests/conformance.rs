@@ -1,0 +1,96 @@
+//! The battery on the stores that need no server.
+
+use chancery_publisher::conformance::run_all;
+use chancery_publisher::store::directory::DirectoryStore;
+use chancery_publisher::store::memory::MemoryStore;
+use chancery_publisher::{DocumentStore, TargetConfig};
+
+async fn passes(store: &dyn DocumentStore) {
+    let passed = run_all(store).await.unwrap_or_else(|failed| panic!("{}: {failed}", store.describe()));
+    println!("{}: {} checks passed: {}", store.describe(), passed.len(), passed.join(", "));
+    assert!(!passed.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn memory() {
+    passes(&MemoryStore::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn directory() {
+    let dir = tempfile::tempdir().unwrap();
+    passes(&DirectoryStore::new(dir.path().join("not/yet/there")).unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn directory_opened_from_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("directory: {{ path: {:?} }}", dir.path());
+    let config: TargetConfig = serde_saphyr::from_str(&text).unwrap();
+    passes(config.open().await.unwrap().as_ref()).await;
+}
+
+/// The battery is worth nothing if it does not notice: each store here breaks one promise.
+mod notices {
+    use async_trait::async_trait;
+    use chancery_core::publication::{Precondition, StoredObject, Version};
+    use chancery_publisher::store::Put;
+    use chancery_publisher::{DocumentStore, StoreError};
+
+    use super::{MemoryStore, run_all};
+
+    #[derive(Clone, Copy, Debug)]
+    enum Breach {
+        IgnoresPreconditions,
+        DropsOwner,
+        DropsMediaType,
+        DropsCacheControl,
+        SameVersionForSameLength,
+    }
+
+    #[derive(Debug)]
+    struct Broken(MemoryStore, Breach);
+
+    #[async_trait]
+    impl DocumentStore for Broken {
+        async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
+            let Some(mut object) = self.0.read(path).await? else { return Ok(None) };
+            match self.1 {
+                Breach::IgnoresPreconditions => {}
+                Breach::DropsOwner => object.owner = None,
+                Breach::DropsMediaType => object.media_type = None,
+                Breach::DropsCacheControl => object.cache_control = None,
+                Breach::SameVersionForSameLength => object.version = Version(object.bytes.len().to_string()),
+            }
+            Ok(Some(object))
+        }
+
+        async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
+            let there = self.0.read(put.path).await?;
+            let condition = there.map_or(Precondition::Absent, |o| Precondition::Unchanged(o.version));
+            match self.1 {
+                Breach::IgnoresPreconditions => self.0.write(Put { precondition: &condition, ..put }).await,
+                _ => self.0.write(put).await,
+            }
+        }
+
+        fn describe(&self) -> String {
+            format!("{:?}", self.1)
+        }
+    }
+
+    #[tokio::test]
+    async fn each_broken_promise() {
+        for (breach, check) in [
+            (Breach::IgnoresPreconditions, "of_concurrent_creates_one_wins"),
+            (Breach::IgnoresPreconditions, "replacing_an_absent_object_conflicts"),
+            (Breach::DropsOwner, "a_created_object_reads_back_exactly"),
+            (Breach::DropsMediaType, "a_good_version_replaces_everything"),
+            (Breach::DropsCacheControl, "a_created_object_reads_back_exactly"),
+            (Breach::SameVersionForSameLength, "the_version_written_is_the_version_read"),
+        ] {
+            let report = run_all(&Broken(MemoryStore::new(), breach)).await.unwrap_err();
+            assert!(report.failed.iter().any(|(name, _)| *name == check), "{breach:?}: {report}");
+        }
+    }
+}
