@@ -7,14 +7,13 @@ use chancery_core::residence::Record;
 use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
 use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
 use crate::collect::Collector;
 use crate::config::{ConfigError, PublishedTarget};
 use crate::index::{Index, Publication};
 use crate::outside::{Outside, View};
 use crate::reconcile::Reconciler;
-use crate::run::{Opening, RunError, Shared, refuse};
+use crate::run::{Opening, RunError, Shared, Tasks, refuse};
 use crate::source::Source;
 
 /// Readings waiting for the collector; a source that is faster waits.
@@ -93,18 +92,18 @@ impl Member {
         self.publications.clone()
     }
 
-    /// Starts its tasks: those that write end at shutdown, those that only watch are dropped.
-    pub fn spawn(self, draining: &mut JoinSet<()>, watching: &mut JoinSet<()>, changed: &mpsc::Sender<()>) {
+    /// Starts its tasks.
+    pub fn spawn(self, tasks: &mut Tasks, changed: &mpsc::Sender<()>) {
         for source in self.sources {
-            watching.spawn(source.run(self.events.clone()));
+            tasks.watching.spawn(source.run(self.events.clone()));
         }
-        watching.spawn(self.collector.run());
-        watching.spawn(announce(self.publications, changed.clone()));
+        tasks.watching.spawn(self.collector.run());
+        tasks.watching.spawn(announce(self.publications, changed.clone()));
         for reconciler in self.reconcilers {
-            draining.spawn(reconciler.run());
+            tasks.writing.spawn(reconciler.run());
         }
         if let Some(outside) = self.outside {
-            watching.spawn(outside.run());
+            tasks.watching.spawn(outside.run());
         }
     }
 }

@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::backoff::Backoff;
 use crate::index::Publication;
+use crate::leadership::Leading;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
 
 /// How often an unchanged target is read again, so that a deleted or altered object is noticed.
@@ -34,7 +35,7 @@ pub struct Reconciler {
     /// What the index asks for.
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
     /// Whether this replica publishes.
-    pub leading: watch::Receiver<bool>,
+    pub leading: Leading,
     /// Told about every successful publication, so that somebody looks from outside.
     pub published: watch::Sender<u64>,
     /// Ends the task between two publications, never within one.
@@ -50,7 +51,7 @@ impl Reconciler {
         let mut last_problem = None;
         while !*self.shutdown.borrow_and_update() {
             // Leadership is asked again before every publication; a plan of a former leader is never carried out.
-            let leading = *self.leading.borrow_and_update();
+            let leading = self.leading.now();
             let publication = self.publications.borrow_and_update().clone();
             let pause = match publication.filter(|_| leading) {
                 None => RESYNC,
@@ -69,7 +70,7 @@ impl Reconciler {
             };
             tokio::select! {
                 changed = self.publications.changed() => if changed.is_err() { return },
-                changed = self.leading.changed() => if changed.is_err() { return },
+                () = self.leading.changed() => {}
                 changed = self.shutdown.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(pause) => {}
             }

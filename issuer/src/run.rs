@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::admin::Admin;
 use crate::config::{Config, ConfigError, IssuerConfig};
 use crate::index::Publication;
-use crate::leadership::Leadership;
+use crate::leadership::{Leadership, Leading};
 use crate::member::Member;
 use crate::metrics::Metrics;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
@@ -29,7 +29,7 @@ const DRAIN: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub metrics: Arc<Metrics>,
-    pub leading: watch::Receiver<bool>,
+    pub leading: Leading,
     pub shutdown: watch::Receiver<bool>,
 }
 
@@ -101,34 +101,63 @@ impl Issuer {
     /// When a task ended that should have run on.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
         let Self { members, documents, servers, admin, leadership, shutdown, metrics } = self;
-        // Servers and reconcilers end at shutdown; what only watches is dropped with its set.
-        let (mut draining, mut watching) = (JoinSet::new(), JoinSet::new());
+        let mut tasks = Tasks::default();
         let (changed, changes) = mpsc::channel(1);
         let mut publications = Vec::new();
         for member in members {
             publications.push(member.publications());
-            member.spawn(&mut draining, &mut watching, &changed);
+            member.spawn(&mut tasks, &changed);
         }
-        watching.spawn(serve_changes(documents, publications, changes));
-        draining.spawn(leadership.run(shutdown.subscribe(), metrics));
+        tasks.watching.spawn(serve_changes(documents, publications, changes));
         for server in servers {
-            draining.spawn(server.run(shutdown.subscribe()));
+            tasks.serving.spawn(server.run(shutdown.subscribe()));
         }
         if let Some(admin) = admin {
-            draining.spawn(admin.run(shutdown.subscribe()));
+            tasks.serving.spawn(admin.run(shutdown.subscribe()));
         }
+        let (release, released) = watch::channel(false);
+        let leadership = tokio::spawn(leadership.run(released, metrics));
 
         tokio::select! {
             () = stop => {}
-            Some(lost) = draining.join_next() => return Err(RunError::lost(&lost)),
-            Some(lost) = watching.join_next() => return Err(RunError::lost(&lost)),
+            lost = tasks.lost() => return Err(RunError::Lost(lost)),
         }
         info!("stopping: finishing writes and requests in flight");
         shutdown.send_replace(true);
-        if timeout(DRAIN, async { while draining.join_next().await.is_some() {} }).await.is_err() {
-            warn!(tasks = draining.len(), "stopping without waiting any longer");
+        let drained = timeout(DRAIN, async {
+            tasks.writing.join_all().await;
+            // Another replica may write as soon as the Lease is free, so our own writes end first.
+            release.send_replace(true);
+            tokio::join!(leadership, tasks.serving.join_all())
+        });
+        if drained.await.is_err() {
+            warn!(seconds = DRAIN.as_secs(), "stopping without waiting any longer");
         }
         Ok(())
+    }
+}
+
+/// The tasks of the process, by how they end.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    /// Reconcilers: end between two publications.
+    pub writing: JoinSet<()>,
+    /// Servers: end when requests in flight are answered.
+    pub serving: JoinSet<()>,
+    /// Whoever only watches: dropped where it stands.
+    pub watching: JoinSet<()>,
+}
+
+impl Tasks {
+    /// Resolves when a task ended that should have run on.
+    async fn lost(&mut self) -> String {
+        let lost = tokio::select! {
+            Some(lost) = self.writing.join_next() => lost,
+            Some(lost) = self.serving.join_next() => lost,
+            Some(lost) = self.watching.join_next() => lost,
+            else => return std::future::pending().await,
+        };
+        lost.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string())
     }
 }
 
@@ -181,10 +210,4 @@ pub enum RunError {
     /// A task ended.
     #[error("a part of the service ended although it should run on ({0}); the process stops so that its supervisor starts it anew")]
     Lost(String),
-}
-
-impl RunError {
-    fn lost<T>(ended: &Result<T, tokio::task::JoinError>) -> Self {
-        Self::Lost(ended.as_ref().err().map_or_else(|| "it returned".to_owned(), ToString::to_string))
-    }
 }
