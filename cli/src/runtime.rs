@@ -1,5 +1,7 @@
 //! What every networked subcommand needs first: one TLS provider, logs on standard error, a tokio runtime.
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context as _, anyhow};
 use tracing_subscriber::EnvFilter;
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use chancery_core::publication::Owner;
 use chancery_core::{CachePolicy, IssuerUrl};
 use chancery_publisher::target::TargetConfig;
-use serde::Deserialize;
+use jiff::{Span, SpanRelativeTo};
+use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
 use crate::admin::AdminConfig;
@@ -48,7 +49,7 @@ pub struct IssuerConfig {
     #[serde(default = "default_max_age")]
     pub max_age_seconds: u32,
     /// How long a key stays published after the last source dropped it, as `7d` or `36h`.
-    #[serde(default = "default_residence", with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    #[serde(default = "default_residence", deserialize_with = "duration")]
     pub residence: Duration,
     /// Where the keys come from, at least one.
     pub sources: Vec<Spanned<SourceConfig>>,
@@ -89,7 +90,7 @@ pub struct VerifyConfig {
     /// Whether to look at all. Off only where this process cannot reach the issuer URL.
     pub enabled: bool,
     /// Time between two looks when nothing changes.
-    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    #[serde(deserialize_with = "duration")]
     pub every: Duration,
     /// PEM certificates of a private CA that relying parties trust, instead of the public ones.
     pub ca: Option<PathBuf>,
@@ -126,13 +127,13 @@ pub struct LeaderElectionConfig {
     /// A kubeconfig, outside a cluster.
     pub kubeconfig: Option<PathBuf>,
     /// client-go's default when missing: 15 s.
-    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    #[serde(deserialize_with = "optional_duration")]
     pub lease_duration: Option<Duration>,
     /// client-go's default when missing: 10 s.
-    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    #[serde(deserialize_with = "optional_duration")]
     pub renew_deadline: Option<Duration>,
     /// client-go's default when missing: 2 s.
-    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    #[serde(deserialize_with = "optional_duration")]
     pub retry_period: Option<Duration>,
 }
 
@@ -147,9 +148,23 @@ fn default_residence() -> Duration {
     Duration::from_secs(7 * 24 * 60 * 60)
 }
 
-fn owner<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Owner>, D::Error> {
+/// A time such as `7d`, `36h` or `90s`, where a day has 24 hours.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(serde::de::Error::custom)
+    let days = SpanRelativeTo::days_are_24_hours();
+    let read = text.parse::<Span>().ok().and_then(|span| span.to_duration(days).ok()?.try_into().ok());
+    read.ok_or_else(|| {
+        de::Error::custom(format!("{text:?} is not a time; expected one such as 7d, 36h or 90s"))
+    })
+}
+
+fn optional_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
+fn owner<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Owner>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 impl Config {
@@ -170,7 +185,11 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = serde_saphyr::from_str(text)
             .map_err(|error| ConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
-        config.check().map_err(|(line, problem)| ConfigError::Value { path: path.to_owned(), line, problem })?;
+        config.check().map_err(|(line, problem)| ConfigError::Value {
+            path: path.to_owned(),
+            line,
+            problem,
+        })?;
         config.start_paths_at(path.parent().unwrap_or(Path::new("")));
         Ok(config)
     }
@@ -178,7 +197,10 @@ impl Config {
     /// What the types alone cannot say.
     fn check(&self) -> Result<(), (u64, String)> {
         if self.issuers.is_empty() {
-            return Err((1, "`issuers` is empty; list at least one issuer with its url and sources".to_owned()));
+            return Err((
+                1,
+                "`issuers` is empty; list at least one issuer with its url and sources".to_owned(),
+            ));
         }
         let mut seen = BTreeSet::new();
         for issuer in &self.issuers {
@@ -192,12 +214,14 @@ impl Config {
                 checked.map_err(|problem| (target.referenced.line(), problem.to_string()))?;
             }
             if issuer.value.sources.is_empty() {
-                let problem = format!("issuer {} has no `sources`; say where its keys come from", issuer.value.url);
+                let problem =
+                    format!("issuer {} has no `sources`; say where its keys come from", issuer.value.url);
                 return Err((line, problem));
             }
         }
         if self.serve.is_empty() && self.issuers.iter().all(|issuer| issuer.value.targets.is_empty()) {
-            let problem = "there is neither a `serve` section nor a target, so nobody could read the documents";
+            let problem =
+                "there is neither a `serve` section nor a target, so nobody could read the documents";
             return Err((1, problem.to_owned()));
         }
         Ok(())
