@@ -5,6 +5,7 @@
 //! takes every block that parses, but tries SEC1 alone for EC private keys, so that an EC key in PKCS#8 signs
 //! tokens which the same file cannot verify. Both skip what they cannot read without a word.
 
+use chancery_core::key::PublicKeyError;
 use chancery_core::pem::SkipReason;
 
 use crate::Unusable;
@@ -17,7 +18,7 @@ pub enum Verdict {
     Read,
     /// Passes over it without a word, for the reason given.
     Skipped(&'static str),
-    /// Takes it as the signing key and then fails to start, for the reason given.
+    /// Takes it and then fails at what the key is for, as the reason says.
     Fatal(&'static str),
 }
 
@@ -58,8 +59,8 @@ impl PemBlock {
                     "its label does not match its body; rewrite it with `chancery keygen import`",
                 ),
             },
-            // We refuse these for their size, kube-apiserver does not.
-            Content::Unusable(Unusable::RsaSize(_)) => Verdict::Read,
+            // We refuse these, kube-apiserver does not.
+            Content::Unusable(Unusable::RsaSize(_) | Unusable::MultiPrime) => Verdict::Read,
             Content::Public(..) => Verdict::Skipped("public; a signing file needs a private key"),
             Content::Unusable(Unusable::Algorithm(name))
                 if go_parses(name) && self.label == "PRIVATE KEY" =>
@@ -88,13 +89,31 @@ impl PemBlock {
             Content::Private(key, Encoding::Pkcs8) if !key.is_rsa() => Verdict::Skipped(
                 "an EC private key in PKCS#8, of which it tries SEC1 alone; convert it with `chancery keygen import`",
             ),
-            Content::Private(..) | Content::Public(..) | Content::Unusable(Unusable::RsaSize(_)) => {
-                Verdict::Read
-            }
+            Content::Private(..)
+            | Content::Public(..)
+            | Content::Unusable(Unusable::RsaSize(_) | Unusable::MultiPrime) => Verdict::Read,
+            Content::Unusable(reason) if self.is_p224(reason) => Verdict::Fatal(
+                "on P-224; it is taken, and kube-apiserver then serves no discovery document and no JWKS",
+            ),
             Content::Unusable(Unusable::Skipped(SkipReason::Pkcs1Public)) => Verdict::Skipped(
                 "a PKCS#1 public key, where it expects PKIX; convert it with `openssl rsa -RSAPublicKey_in -pubout`",
             ),
             Content::Unusable(_) => Verdict::Skipped(NO_KEY),
+        }
+    }
+}
+
+impl PemBlock {
+    /// Whether the key is on P-224, in one of the forms in which a key file takes it: Go knows the curve, JOSE does
+    /// not (RFC 7518 section 3.4).
+    fn is_p224(&self, reason: &Unusable) -> bool {
+        match reason {
+            Unusable::Curve(name) => name == "P-224" && self.label == "EC PRIVATE KEY",
+            Unusable::Public(PublicKeyError::UnsupportedCurve(oid))
+            | Unusable::Skipped(SkipReason::Certificate(PublicKeyError::UnsupportedCurve(oid))) => {
+                oid == "1.3.132.0.33"
+            }
+            _ => false,
         }
     }
 }

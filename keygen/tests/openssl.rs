@@ -154,6 +154,7 @@ fn what_cannot_be_read_is_named_with_a_remedy() {
     openssl.run("pkey -in ed25519.key -pubout -out ed25519.pub");
     openssl.run("genpkey -algorithm RSA-PSS -pkeyopt rsa_keygen_bits:2048 -out pss.key");
     openssl.run("genrsa -traditional -out short.key 1024");
+    openssl.run("genrsa -traditional -primes 3 -out multi.key 2048");
     openssl.run("ecparam -name secp256k1 -genkey -noout -out k1.key");
     openssl.run("ecparam -name secp224r1 -genkey -noout -out p224.key");
     openssl.run("ecparam -name prime256v1 -genkey -noout -param_enc explicit -out explicit.key");
@@ -175,6 +176,7 @@ fn what_cannot_be_read_is_named_with_a_remedy() {
         ("ed25519.pub", &["1.3.101.112", "neither RSA nor ECDSA"]),
         ("pss.key", &["RSASSA-PSS private key"]),
         ("short.key", &["1024 bits", "2048"]),
+        ("multi.key", &["more than two primes"]),
         ("k1.key", &["secp256k1"]),
         ("p224.key", &["P-224"]),
         ("explicit.key", &["not given by name", "named_curve"]),
@@ -190,7 +192,7 @@ fn what_cannot_be_read_is_named_with_a_remedy() {
         for word in words {
             assert!(reason.to_string().contains(word), "{file}: {reason}");
         }
-        let reads = file == "short.key";
+        let reads = matches!(file, "short.key" | "multi.key");
         assert_eq!(
             (block.as_signing_file().is_read(), block.as_key_file().is_read()),
             (reads, reads),
@@ -200,13 +202,23 @@ fn what_cannot_be_read_is_named_with_a_remedy() {
 }
 
 #[test]
-fn keys_that_stop_kube_apiserver_are_told_from_those_it_skips() {
+fn keys_that_break_kube_apiserver_are_told_from_those_it_skips() {
     let openssl = Openssl::new();
     openssl.run("genpkey -algorithm ED25519 -out ed25519.key");
     openssl.run("ecparam -name secp224r1 -genkey -noout -out p224.key");
-    for file in ["ed25519.key", "p224.key"] {
+    openssl.run("ec -in p224.key -pubout -out p224.pub");
+    openssl.run("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-224 -out p2248.key");
+    for (file, as_signing_file, as_key_file) in [
+        ("ed25519.key", true, false),
+        ("p224.key", true, true),
+        ("p2248.key", true, false),
+        ("p224.pub", false, true),
+    ] {
         let read = PemFile::read(&openssl.text(file), None);
-        assert!(matches!(read.blocks[0].as_signing_file(), Verdict::Fatal(_)), "{file}");
+        let fatal = |verdict| matches!(verdict, Verdict::Fatal(_));
+        let block = &read.blocks[0];
+        assert_eq!(fatal(block.as_signing_file()), as_signing_file, "{file}");
+        assert_eq!(fatal(block.as_key_file()), as_key_file, "{file}");
     }
 }
 

@@ -96,7 +96,7 @@ fn words(verdict: Verdict) -> String {
     match verdict {
         Verdict::Read => "read by kube-apiserver".to_owned(),
         Verdict::Skipped(reason) => format!("skipped by kube-apiserver: {reason}"),
-        Verdict::Fatal(reason) => format!("stops kube-apiserver: {reason}"),
+        Verdict::Fatal(reason) => format!("breaks kube-apiserver: {reason}"),
     }
 }
 
