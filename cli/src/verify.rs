@@ -1,10 +1,186 @@
-//! `chancery verify`.
+//! `chancery verify`: an issuer as an anonymous relying party sees it.
 
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use chancery_core::lint::{Finding, Severity};
+use chancery_core::profile::RelyingParty;
+use chancery_core::{DocumentKind, IssuerUrl, KeyId, pem};
+use chancery_publisher::verify::address::GivenAddress;
+use chancery_publisher::verify::report::Report;
+use chancery_publisher::verify::{Expectation, Trust, Verifier, VerifyOptions};
+
+use crate::runtime::block_on;
+
+/// Something was found that somebody should act on.
+const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "No credentials are sent, no redirect is followed, and no proxy of the environment is used.\nExit code: 0 when nothing or only notes are found, 3 on a warning or an error, 1 on arguments that cannot be used.\nThe rules and their remedies are in docs/verify.md."
+)]
+pub struct Args {
+    /// The issuer URL, exactly as it is in the `iss` of the tokens
+    issuer_url: String,
+    /// A PEM file of certificate authorities to believe beside those of this machine
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Ask this server instead of the one in DNS, as curl does; HOST:PORT:ADDR:PORT goes to another port
+    #[arg(long, value_name = "HOST:PORT:ADDR")]
+    resolve: Vec<String>,
+    /// Go through this http or https proxy
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// The longest time for each of the two documents; AWS STS grants about five seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    timeout: f64,
+    /// Relying parties that matter: kubernetes, aws, azure, gcp, vault (or openbao), minio, common
+    #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::ALL)]
+    parties: Vec<RelyingParty>,
+    /// A key id that must be visible
+    #[arg(long, value_name = "KID")]
+    expect_kid: Vec<String>,
+    /// A PEM file whose public keys must be visible
+    #[arg(long, value_name = "FILE")]
+    expect_key: Vec<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
 
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let issuer: IssuerUrl = args.issuer_url.parse()?;
+    let expected = Expectation::of_keys(expected_keys(&args)?);
+    let verifier = Verifier::new(options(&args, &issuer)?)?;
+    let report = block_on(1, async { Ok(verifier.verify(&issuer, &expected).await) })?;
+    let text = if args.json { to_json(&report)? } else { to_text(&report, &args.parties) };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
+
+fn options(args: &Args, issuer: &IssuerUrl) -> anyhow::Result<VerifyOptions> {
+    let timeout = Duration::try_from_secs_f64(args.timeout).ok().filter(|timeout| !timeout.is_zero());
+    let mut options = VerifyOptions {
+        timeout: timeout.with_context(|| {
+            format!("--timeout {} cannot be used; expected seconds above 0, such as 5 or 0.5", args.timeout)
+        })?,
+        proxy: args.proxy.clone(),
+        parties: args.parties.clone(),
+        ..VerifyOptions::default()
+    };
+    if let Some(path) = &args.ca {
+        let pem = fs::read(path).with_context(|| format!("--ca: cannot read {}", path.display()))?;
+        options.trust = Trust::PlatformAnd(pem);
+    }
+    for text in &args.resolve {
+        let given: GivenAddress = text.parse().context("--resolve")?;
+        given.suits(issuer).with_context(|| format!("--resolve {text}"))?;
+        options.addresses.insert(given.host, given.address);
+    }
+    Ok(options)
+}
+
+fn expected_keys(args: &Args) -> anyhow::Result<Vec<KeyId>> {
+    let named = args.expect_kid.iter().map(|kid| kid.parse().context("--expect-kid"));
+    let mut keys: Vec<KeyId> = named.collect::<anyhow::Result<_>>()?;
+    for path in &args.expect_key {
+        keys.extend(key_ids_of(path)?);
+    }
+    Ok(keys)
+}
+
+fn key_ids_of(path: &Path) -> anyhow::Result<Vec<KeyId>> {
+    let bytes = fs::read(path).with_context(|| format!("--expect-key: cannot read {}", path.display()))?;
+    let read = pem::read_public_keys(&String::from_utf8_lossy(&bytes));
+    // A block that is passed over is a key that nobody looks for, so that the answer would be too good.
+    if let Some(skipped) = read.skipped.first() {
+        bail!("--expect-key {}: {skipped}", path.display());
+    }
+    ensure!(!read.keys.is_empty(), "--expect-key {}: expected a PEM file with public keys", path.display());
+    Ok(read.keys.iter().map(|key| key.key_id().clone()).collect())
+}
+
+fn to_json(report: &Report) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(report)?))
+}
+
+fn to_text(report: &Report, parties: &[RelyingParty]) -> String {
+    let mut text = format!("issuer     {}\n", report.issuer);
+    for kind in [DocumentKind::Discovery, DocumentKind::Jwks] {
+        text.push_str(&document(report, kind));
+    }
+    for key in &report.keys {
+        let kid = key.kid.as_deref().unwrap_or("(no kid)");
+        let alg = key.alg.as_deref().unwrap_or("(no alg)");
+        text.push_str(&format!(
+            "key        {} {} {}\n",
+            printable(kid),
+            printable(&key.description),
+            printable(alg)
+        ));
+    }
+    text.push('\n');
+    for severity in [Severity::Error, Severity::Warning, Severity::Note] {
+        report.findings.iter().filter(|f| f.severity == severity).for_each(|f| text.push_str(&to_lines(f)));
+    }
+    text + &verdict(report, parties)
+}
+
+fn document(report: &Report, kind: DocumentKind) -> String {
+    let label = match kind {
+        DocumentKind::Discovery => "discovery",
+        DocumentKind::Jwks => "JWKS",
+    };
+    if let Some(error) = report.reading.failure(kind) {
+        return format!("{label:10} {}\n           no answer: {}\n", error.url, error.kind);
+    }
+    let Some(fetched) = report.reading.fetched(kind) else {
+        return format!("{label:10} not asked for\n");
+    };
+    let header =
+        |value: &Option<String>, absent: &str| value.as_deref().map_or_else(|| absent.to_owned(), printable);
+    let mut facts = vec![
+        format!("{} in {} ms", fetched.status, fetched.elapsed.as_millis()),
+        fetched.protocol.clone(),
+        header(&fetched.headers.content_type, "no media type"),
+        header(&fetched.headers.cache_control, "no cache header"),
+    ];
+    facts.extend(fetched.headers.age.as_deref().map(|age| format!("age {}", printable(age))));
+    facts.extend(fetched.peer.map(|peer| format!("from {peer}")));
+    format!("{label:10} {}\n           {}\n", printable(&fetched.url), facts.join(" | "))
+}
+
+fn to_lines(finding: &Finding) -> String {
+    let mut lines = format!("{} {}: {}\n", finding.severity, finding.rule, finding.message);
+    if !finding.breaks.is_empty() {
+        lines.push_str(&format!("  breaks: {}\n", names(&finding.breaks)));
+    }
+    lines + &format!("  remedy: {}\n\n", finding.remedy)
+}
+
+fn verdict(report: &Report, parties: &[RelyingParty]) -> String {
+    let readers = match RelyingParty::ALL.iter().all(|party| parties.contains(party)) {
+        true => "all".to_owned(),
+        false => names(parties),
+    };
+    let number = report.visible.len();
+    let keys = format!("{number} key{}", if number == 1 { "" } else { "s" });
+    match (report.is_good(), number) {
+        (true, _) => format!("visible to {readers}: {keys}\n"),
+        (false, 0) => "no key is visible\n".to_owned(),
+        (false, _) => format!("{keys} visible, but not all is well\n"),
+    }
+}
+
+fn names(parties: &[RelyingParty]) -> String {
+    parties.iter().map(|party| party.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What a server sent, without the control characters that would reach the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }

@@ -9,11 +9,13 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`fetch`] | one GET, bounded in time and size; decides nothing |
+//! | [`address`] | a server that is asked instead of the one in DNS |
 //! | [`failure`] | why a GET brought no answer, told apart in words |
 //! | [`judge`] | from what came to findings, as pure functions |
 //! | [`rule`] | the names of the rules |
 //! | [`report`] | the result |
 
+pub mod address;
 pub mod failure;
 pub mod fetch;
 pub mod judge;

@@ -12,27 +12,33 @@ use crate::verify::rule;
 /// The rules of [`lint_issuer`] about a host that not everybody can reach.
 const HOST_RULES: [&str; 2] = ["issuer-private-host", "issuer-ip-host"];
 
-/// Whether a `jwks_uri` can be read at all: `https`, and no user information, since an anonymous reader has none.
+/// The longest `jwks_uri` that is read: more than any HTTP server is known to take in a request line.
+const LONGEST_URL: usize = 8000;
+
+/// Whether a `jwks_uri` can be read at all.
 pub(super) fn is_readable(jwks_uri: &str) -> bool {
-    Url::parse(jwks_uri).is_ok_and(|url| url.scheme() == "https" && !has_user_information(&url))
+    unreadable(jwks_uri).is_none()
+}
+
+/// Why an anonymous reader, who has no user information and wants TLS, cannot read a `jwks_uri`.
+fn unreadable(jwks_uri: &str) -> Option<&'static str> {
+    if jwks_uri.len() > LONGEST_URL {
+        return Some("is too long for HTTP");
+    }
+    if jwks_uri.chars().any(|character| character.is_control() || character.is_whitespace()) {
+        return Some("has white space or control characters");
+    }
+    match Url::parse(jwks_uri) {
+        Err(_) => Some("is not an absolute URL"),
+        Ok(url) if url.scheme() != "https" => Some("is not https"),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("carries user information"),
+        Ok(_) => None,
+    }
 }
 
 /// Holds the advertised `jwks_uri` against the issuer it should lie below.
 pub(super) fn jwks_uri(standard: Standard<'_>, came: &str) -> Option<Finding> {
     let issuer = standard.issuer;
-    let below = issuer.as_str().strip_suffix('/').unwrap_or(issuer.as_str());
-    if came.strip_prefix(below).is_some_and(|path| path.starts_with('/')) {
-        return None;
-    }
-    let url = Url::parse(came);
-    let url = url.as_ref();
-    let unreadable = match url {
-        Err(_) => Some("is not an absolute URL"),
-        Ok(url) if url.scheme() != "https" => Some("is not https"),
-        Ok(url) if has_user_information(url) => Some("carries user information"),
-        Ok(_) => None,
-    };
-    let host = url.ok().and_then(Url::host_str).unwrap_or_default();
     let elsewhere = |severity, breaks, what: &str| {
         Finding {
         rule: rule::JWKS_URI_ELSEWHERE,
@@ -42,9 +48,15 @@ pub(super) fn jwks_uri(standard: Standard<'_>, came: &str) -> Option<Finding> {
         remedy: "publish a discovery document whose jwks_uri is derived from the issuer URL; kube-apiserver's own default names the node, `--service-account-jwks-uri` changes it".to_owned(),
     }
     };
-    if let Some(what) = unreadable {
+    if let Some(what) = unreadable(came) {
         return Some(elsewhere(Severity::Error, all(), what));
     }
+    let below = issuer.as_str().strip_suffix('/').unwrap_or(issuer.as_str());
+    if came.strip_prefix(below).is_some_and(|path| path.starts_with('/')) {
+        return None;
+    }
+    let url = Url::parse(came).ok()?;
+    let host = url.host_str().unwrap_or_default();
     if let Some((severity, breaks)) = out_of_reach(standard, host) {
         return Some(elsewhere(severity, breaks, "is at an address that not everybody can reach"));
     }
@@ -90,8 +102,4 @@ fn out_of_reach(standard: Standard<'_>, host: &str) -> Option<(Severity, Vec<Rel
     let severity = about_host.iter().map(|finding| finding.severity).max()?;
     let broken = |party: &RelyingParty| about_host.iter().any(|finding| finding.breaks.contains(party));
     Some((severity, RelyingParty::ALL.into_iter().filter(broken).collect()))
-}
-
-fn has_user_information(url: &Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
 }
