@@ -9,10 +9,12 @@
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
-//! | ourselves, as a separate process | [`chancery`] |
+//! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
+//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
+//! | a reader who never looks away | [`witness`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
-//! [`scratch`] (folders), [`authority`] (certificates), [`http`], [`relying_party`] (whom one trusts, and what it
+//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`relying_party`] (whom one trusts, and what it
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
@@ -20,12 +22,17 @@ pub mod binary;
 pub mod chancery;
 pub mod cluster;
 pub mod etcd;
+pub mod fault_proxy;
 pub mod go_oidc;
 pub mod http;
+pub mod key_file;
 pub mod kube_apiserver;
 pub mod minio;
 pub mod ports;
 pub mod process;
 pub mod relying_party;
 pub mod scratch;
+pub mod site;
 pub mod token;
+pub mod wait;
+pub mod witness;

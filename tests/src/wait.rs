@@ -1,0 +1,32 @@
+//! The one way in which the suites wait: ask again until the answer is there, or a deadline has passed.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// Ten times what the slowest step takes on two busy cores.
+pub const SOON: Duration = Duration::from_secs(30);
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// Asks `probe` until it is true. `what` completes the sentence "waited for …".
+pub async fn until(what: &str, mut probe: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    value(what, async || Ok(probe().await?.then_some(()))).await
+}
+
+/// Asks `probe` until it returns something, and returns that. An error of the probe counts as "not yet": what is
+/// waited for may not even listen. The last one is told when [`SOON`] has passed.
+pub async fn value<T>(what: &str, mut probe: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let started = Instant::now();
+    loop {
+        let last = match probe().await {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => "it was not so yet".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        if started.elapsed() > SOON {
+            bail!("waited {SOON:?} in vain for {what}; at last: {last}");
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
