@@ -39,7 +39,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("url: https", "url: http", 2, "https://"),
         ("    targets:", "    target:", 5, "target"),
         ("paths:", "path:", 4, "path"),
-        ("path: www", "path: 7", 6, ""),
+        ("path: www", "path: [7]", 6, ""),
         ("to: { directory: { path: www } }", "to: { }", 6, "directory"),
         ("issuers:", "issuer:", 1, "issuer"),
         ("    sources:\n      - files: { paths: [sa.pub] }", "    sources: []", 2, "no `sources`"),
