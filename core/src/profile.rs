@@ -121,7 +121,7 @@ pub enum Acceptance {
     Accepts,
     /// Nothing promises it, or it takes it under a condition; reports of failures exist.
     Doubtful,
-    /// It does not, or its documentation says not to.
+    /// It does not, or its documentation or the standard says not to.
     Refuses,
 }
 
@@ -236,3 +236,6 @@ pub enum Reach {
     /// From the internet.
     Internet,
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,7 +87,7 @@ fn unknown_type(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Fin
         rule: UNKNOWN_TYPE,
         message: format!(
             "key type other than RSA and EC: {}",
-            describe(entries, odd, |entry| format!("{:?}", entry.kty))?
+            describe(entries, odd, |entry| quoted(&entry.kty))?
         ),
         remedy:
             "publish it in a JWKS of its own: some parties refuse the whole set for one key they cannot parse"
@@ -142,7 +142,7 @@ fn algorithm_label(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<
     };
     let label = |entry: &ObservedJwk| {
         let expected = entry.key.as_ref().map_or("", |key| key.algorithm().as_str());
-        format!("{:?} instead of {expected}", entry.alg.as_deref().unwrap_or_default())
+        format!("{} instead of {expected}", quoted(entry.alg.as_deref().unwrap_or_default()))
     };
     let case = Case {
         rule: ALGORITHM_LABEL,
@@ -306,7 +306,11 @@ fn members(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding>
         };
         optional(entry).into_iter().filter(by_anybody).collect()
     };
-    let named = describe(entries, |entry| !disliked(entry).is_empty(), |entry| disliked(entry).join(", "))?;
+    let named = describe(
+        entries,
+        |entry| !disliked(entry).is_empty(),
+        |entry| disliked(entry).iter().take(8).map(|member| quoted(member)).collect::<Vec<_>>().join(", "),
+    )?;
     let case = Case {
         rule: MEMBERS,
         message: format!(
@@ -321,7 +325,7 @@ fn members(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding>
 
 fn other_use(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
     let other = |entry: &ObservedJwk| entry.usage.as_deref().is_some_and(|usage| usage != "sig");
-    let usage = |entry: &ObservedJwk| format!("{:?}", entry.usage.as_deref().unwrap_or_default());
+    let usage = |entry: &ObservedJwk| quoted(entry.usage.as_deref().unwrap_or_default());
     let case = Case {
         rule: USE,
         message: format!("`use` is not `sig`: {}", describe(entries, other, usage)?),
@@ -377,10 +381,13 @@ fn describe(
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-/// What a person calls an entry. Its kid may be anybody's text, so it is quoted and cut.
+/// What a person calls an entry.
 fn label(position: usize, entry: &ObservedJwk) -> String {
-    match entry.kid.as_deref().filter(|kid| !kid.is_empty()) {
-        Some(kid) => format!("{:?}", kid.chars().take(64).collect::<String>()),
-        None => format!("entry {position}"),
-    }
+    let kid = entry.kid.as_deref().filter(|kid| !kid.is_empty());
+    kid.map_or_else(|| format!("entry {position}"), quoted)
+}
+
+/// Somebody else's text, escaped and cut so that it stays a short line on a terminal.
+fn quoted(text: &str) -> String {
+    format!("{:?}", text.chars().take(64).collect::<String>())
 }
