@@ -328,6 +328,24 @@ fn exports_keep_the_private_half_private_and_never_overwrite() {
     assert!(refusal.contains("private key that is to sign"), "{refusal}");
 }
 
+#[test]
+fn the_commands_of_the_documentation_run_as_written() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keygen.md")).unwrap();
+    let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let script: String = blocks.filter(|block| !block.starts_with("cargo")).collect();
+    assert!(script.contains("keygen new") && script.contains("keygen export"), "{script}");
+
+    let bench = Bench::new();
+    let tool = Path::new(env!("CARGO_BIN_EXE_chancery")).parent().unwrap();
+    let path = format!("{}:{}", tool.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-euxc", &script]).env("PATH", path).current_dir(bench.folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!((bench.mode("vault/passphrase"), bench.mode("export/pki/sa.key")), (0o600, 0o600));
+    assert!(bench.text("jwks.json").contains(&bench.key_id("control-plane/sa.key")));
+}
+
 /// Every file below a folder with its content.
 fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();

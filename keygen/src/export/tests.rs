@@ -130,7 +130,7 @@ fn kubeadm_gets_the_pair_all_public_keys_and_repeated_flags() {
         .accepting("https://kubernetes.default.svc.cluster.local");
     let files = sample.render(Distribution::Kubeadm);
     let signing = sample.signing_key.public_key().key_id().to_string();
-    assert_eq!(key_ids(text(&files, "pki/sa.key")), [signing.clone()]);
+    assert_eq!(key_ids(text(&files, "pki/sa.key")), [signing.as_str()]);
     let further = sample.further_keys[0].public_key().key_id().to_string();
     assert_eq!(key_ids(text(&files, "pki/sa.pub")), [signing, further]);
 
@@ -181,7 +181,7 @@ fn cluster_api_gets_the_secret_it_would_have_made() {
     assert_eq!((&secret["kind"], &secret["type"]), (&json!("Secret"), &json!("cluster.x-k8s.io/secret")));
     let decoded = |name: &str| STANDARD.decode(secret["data"][name].as_str().unwrap()).unwrap();
     let signing = sample.signing_key.public_key().key_id().to_string();
-    assert_eq!(key_ids(str::from_utf8(&decoded("tls.key")).unwrap()), [signing.clone()]);
+    assert_eq!(key_ids(str::from_utf8(&decoded("tls.key")).unwrap()), [signing.as_str()]);
     assert_eq!(key_ids(str::from_utf8(&decoded("tls.crt")).unwrap())[0], signing);
 
     let patch = yaml(text(&files, "kubeadm-control-plane-patch.yaml"));
