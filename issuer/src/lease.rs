@@ -23,6 +23,8 @@ use tokio::time::Instant;
 
 mod decision;
 mod elector;
+#[cfg(test)]
+mod simulation;
 
 pub use decision::{Action, Observed, decide};
 pub use elector::Elector;

@@ -49,6 +49,16 @@ impl ConfigMapSource {
         Selection { namespace: &self.namespace, name, label_selector }
     }
 
+    /// Why there is no key.
+    fn nothing(&self, is_missing: bool) -> String {
+        let problem = match (is_missing, self.keys.is_empty()) {
+            (true, _) => "is not there; create it, or correct the name",
+            (false, true) => "holds no PEM; put the keys into its `data`",
+            (false, false) => "has no key like those in `keys`; correct the patterns",
+        };
+        format!("configmap {} {problem}", self.selection())
+    }
+
     fn is_read(&self, parts: &Parts, (part, key, value): (&str, &str, &str)) -> bool {
         match self.keys.as_slice() {
             // A value that lost its PEM is damaged, one that never had any is something else.
@@ -78,7 +88,11 @@ impl ConfigMaps {
             match self.objects.next().await {
                 Ok(objects) => {
                     let read = read(&self.config, &self.parts, objects);
-                    reporter.report(self.parts.apply(read)).await;
+                    let mut reading = self.parts.apply(read);
+                    if reading.keys.is_empty() && reading.error.is_none() {
+                        reading.complain(vec![self.config.nothing(objects.is_empty())]);
+                    }
+                    reporter.report(reading).await;
                 }
                 Err(error) => reporter.fail(error).await,
             }

@@ -7,10 +7,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::scan::Scan;
 use self::watch::Watch;
@@ -86,43 +89,52 @@ impl Files {
     }
 
     pub async fn run(mut self, mut reporter: Reporter) {
-        let mut watch = Watch::default();
+        let changed = Arc::new(Notify::new());
+        let mut watch = Watch::new(Arc::clone(&changed));
         loop {
-            // Watched first, so that nothing can change unseen between reading and watching.
-            watch.cover(self.folders());
-            let names: BTreeSet<String> = self.parts.names().map(str::to_owned).collect();
+            let names = self.parts.names().map(str::to_owned).collect();
             let paths = self.paths.clone();
-            match tokio::task::spawn_blocking(move || scan::scan(&paths, &names)).await {
-                Ok(Scan { parts, missing }) => {
+            match spawn_blocking(move || look(watch, &paths, &names)).await {
+                Ok((covered, Scan { parts, missing })) => {
+                    watch = covered;
                     let mut reading = self.parts.apply(parts);
                     reading.complain(missing);
                     reporter.report(reading).await;
                 }
-                Err(error) => reporter.fail(format!("the reader of the files ended: {error}")).await,
+                Err(error) => {
+                    watch = Watch::new(Arc::clone(&changed));
+                    reporter.fail(format!("the look at the files was cut short: {error}")).await;
+                }
             }
-            let _ = timeout_at(Instant::now() + self.poll, settled(&watch)).await;
+            let _ = timeout(self.poll, settled(&changed)).await;
         }
-    }
-
-    /// The folders whose change may change a key: the given ones, those of the given files, and those that the
-    /// files are linked into.
-    fn folders(&self) -> BTreeSet<PathBuf> {
-        let linked = self.paths.iter().filter_map(|path| path.canonicalize().ok());
-        let all = self.paths.iter().cloned().chain(linked);
-        all.filter_map(|path| if path.is_dir() { Some(path) } else { path.parent().map(Path::to_owned) })
-            .collect()
     }
 }
 
+fn look(mut watch: Watch, paths: &[PathBuf], names: &BTreeSet<String>) -> (Watch, Scan) {
+    // Watched first, so that nothing can change unseen between reading and watching.
+    watch.cover(folders(paths));
+    (watch, scan::scan(paths, names))
+}
+
+/// The folders whose change may change a key: the given ones, those of the given files, and those that the files
+/// are linked into.
+fn folders(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let linked = paths.iter().filter_map(|path| path.canonicalize().ok());
+    let all = paths.iter().cloned().chain(linked);
+    all.filter_map(|path| if path.is_dir() { Some(path) } else { path.parent().map(Path::to_owned) })
+        .collect()
+}
+
 /// Waits for a change, and then until it is over.
-async fn settled(watch: &Watch) {
-    watch.changed().await;
+async fn settled(changed: &Notify) {
+    changed.notified().await;
     let limit = Instant::now() + RESTLESS;
     loop {
         tokio::select! {
-            () = watch.changed() => {}
+            () = changed.notified() => {}
             () = sleep(QUIET) => return,
-            () = tokio::time::sleep_until(limit) => return,
+            () = sleep_until(limit) => return,
         }
     }
 }

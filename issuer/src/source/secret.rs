@@ -96,7 +96,13 @@ impl Secrets {
         loop {
             match self.objects.next().await {
                 Ok(objects) => {
-                    let reading = self.parts.apply(read(&self.config, objects));
+                    let mut reading = self.parts.apply(read(&self.config, objects));
+                    if objects.is_empty() {
+                        let secret = self.config.selection();
+                        reading.complain(vec![format!(
+                            "secret {secret} is not there; create it, or correct the name"
+                        )]);
+                    }
                     reporter.report(reading).await;
                 }
                 Err(error) => reporter.fail(error).await,

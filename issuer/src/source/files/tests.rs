@@ -49,7 +49,7 @@ impl Bench {
     }
 
     async fn event(&mut self) -> SourceEvent {
-        tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("no event").unwrap()
+        timeout(PATIENCE, self.events.recv()).await.expect("no event").unwrap()
     }
 
     /// Waits for the keys to be `expected`; failures on the way are allowed, other keys are not.

@@ -26,8 +26,8 @@ static WATCHER: LazyLock<Mutex<Option<RecommendedWatcher>>> = LazyLock::new(|| {
     Mutex::new(watcher.ok())
 });
 
-/// The folders that one source watches, and whether something has changed in them since it was last asked.
-#[derive(Debug, Default)]
+/// The folders that one source watches.
+#[derive(Debug)]
 pub(super) struct Watch {
     changed: Arc<Notify>,
     folders: BTreeSet<PathBuf>,
@@ -35,21 +35,27 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Watches nothing yet. `changed` is notified of every change.
+    pub fn new(changed: Arc<Notify>) -> Self {
+        Self { changed, folders: BTreeSet::new(), failing: BTreeSet::new() }
+    }
+
     /// Watches `folders` and nothing else. Called again, it also finds a folder that was replaced by another of
-    /// the same name.
+    /// the same name. Blocks as long as the file system does.
     pub fn cover(&mut self, folders: BTreeSet<PathBuf>) {
         // The system names a folder as it was first told, so that all readers must say the same name.
         let folders: BTreeSet<PathBuf> =
             folders.into_iter().map(|folder| folder.canonicalize().unwrap_or(folder)).collect();
+        // Held to the end: what one source begins to watch, another must not cease to.
+        let mut watcher = lock(&WATCHER);
         for folder in self.folders.difference(&folders) {
-            self.leave(folder);
+            self.leave(folder, watcher.as_mut());
+        }
+        for folder in folders.difference(&self.folders) {
+            lock(&READERS).entry(folder.clone()).or_default().push(Arc::downgrade(&self.changed));
         }
         for folder in &folders {
-            if !self.folders.contains(folder) {
-                let reader = Arc::downgrade(&self.changed);
-                lock(&READERS).entry(folder.clone()).or_default().push(reader);
-            }
-            let Some(watcher) = &mut *lock(&WATCHER) else { continue };
+            let Some(watcher) = watcher.as_mut() else { break };
             match watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.failing.remove(folder);
@@ -63,28 +69,25 @@ impl Watch {
         self.folders = folders;
     }
 
-    /// Returns when something has changed since it last returned.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
-    fn leave(&self, folder: &Path) {
+    fn leave(&self, folder: &Path, watcher: Option<&mut RecommendedWatcher>) {
         let mut readers = lock(&READERS);
         let Some(here) = readers.get_mut(folder) else { return };
         here.retain(|reader| !std::ptr::eq(reader.as_ptr(), Arc::as_ptr(&self.changed)));
         if here.is_empty() {
             readers.remove(folder);
+            // The thread that delivers events may need it to answer the watcher.
             drop(readers);
             // An error means that the folder has gone, and its events with it.
-            let _ = lock(&WATCHER).as_mut().map(|watcher| watcher.unwatch(folder));
+            let _ = watcher.map(|watcher| watcher.unwatch(folder));
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        let mut watcher = lock(&WATCHER);
         for folder in &self.folders {
-            self.leave(folder);
+            self.leave(folder, watcher.as_mut());
         }
     }
 }
