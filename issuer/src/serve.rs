@@ -1,1 +1,91 @@
-//! serve.
+//! The public server: the documents of every issuer over HTTP or HTTPS, and nothing else.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `host` | [`ExtraHost`], and hosts compared as HTTP compares them |
+//! | `prepared` | a document with its headers, rendered once per change |
+//! | [`table`] | which document answers for which host and path |
+//! | `answer` | the answer to one request, a function of table and request |
+//! | [`certificate`] | the TLS serving pair and its replacement |
+//! | [`listener`] | [`Server`]: accepts, shakes hands, answers, drains |
+//!
+//! Whoever watches the keys calls [`Documents::replace`]; every request reads the table that is in place when it
+//! arrives. Readers hold the lock for the time it takes to clone an `Arc`.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use chancery_core::{DocumentSet, IssuerUrl};
+use serde::Deserialize;
+
+mod answer;
+pub mod certificate;
+mod connection;
+mod host;
+pub mod listener;
+mod prepared;
+pub mod table;
+
+pub use certificate::TlsConfig;
+pub use host::{ExtraHost, ExtraHostError};
+pub use listener::{ServeError, Server};
+pub use prepared::Prepared;
+pub use table::{DocumentTable, HostPolicy, TableError};
+
+/// The public listener: `serve`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ServeConfig {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The serving certificate. Without it the server speaks plain HTTP, for a proxy in front that speaks TLS:
+    /// relying parties only ever connect with `https`.
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
+    /// Hosts that serve every issuer by path, besides those of the issuer URLs.
+    #[serde(default)]
+    pub extra_hosts: Vec<ExtraHost>,
+}
+
+/// What is served now. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Documents {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    policy: HostPolicy,
+    table: RwLock<Arc<DocumentTable>>,
+}
+
+impl Documents {
+    /// Nothing to serve yet for the issuers of `policy`.
+    ///
+    /// # Errors
+    /// None that [`HostPolicy::new`] has not refused already.
+    pub fn new(policy: HostPolicy) -> Result<Self, TableError> {
+        let table = RwLock::new(Arc::new(DocumentTable::new(&[], &policy)?));
+        Ok(Self { shared: Arc::new(Shared { policy, table }) })
+    }
+
+    /// Serves `sets` from the next request on, and nothing that was served before.
+    ///
+    /// # Errors
+    /// Names documents that cannot be served together; what was served before stays.
+    pub fn replace(&self, sets: &[DocumentSet]) -> Result<(), TableError> {
+        let table = Arc::new(DocumentTable::new(sets, &self.shared.policy)?);
+        *self.shared.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        Ok(())
+    }
+
+    /// The table of this moment.
+    pub fn table(&self) -> Arc<DocumentTable> {
+        self.shared.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Every issuer of this server, in the order of the configuration.
+    pub fn issuers(&self) -> &[IssuerUrl] {
+        self.shared.policy.issuers()
+    }
+}

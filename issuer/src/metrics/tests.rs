@@ -1,0 +1,96 @@
+use std::str::FromStr as _;
+
+use http::StatusCode;
+
+use super::*;
+
+fn issuer() -> IssuerUrl {
+    "https://id.example.com".parse().unwrap()
+}
+
+fn second(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn key_id(letter: &str) -> KeyId {
+    KeyId::from_str(&format!("{}A", letter.repeat(42))).unwrap()
+}
+
+fn line(metrics: &Metrics, now: i64, start: &str) -> Option<String> {
+    let text = metrics.render(second(now)).unwrap();
+    text.lines().find(|line| line.starts_with(start)).map(str::to_owned)
+}
+
+#[test]
+fn every_metric_is_rendered_under_its_documented_name() {
+    let metrics = Metrics::new("1.2.3");
+    let target = TargetLabels::new(&issuer(), "bucket");
+    let source = SourceLabels::new(&issuer(), "file");
+    metrics.leads(true);
+    metrics.keys_are(&issuer(), [(&key_id("A"), KeyState::Live, second(10))]);
+    metrics.source_read(&source, second(11));
+    metrics.source_failed(&source);
+    metrics.published(&target, PublishResult::Written, second(12));
+    metrics.foreign_keys_are(&target, 2);
+    metrics.verified(&issuer(), [Severity::Warning], second(13));
+    metrics.requests().answered(StatusCode::OK);
+    metrics.certificate_reloaded(CertificateReload::Replaced);
+    metrics.certificate_expires(second(99));
+    let text = metrics.render(second(15)).unwrap();
+    for expected in [
+        r#"chancery_build_info{version="1.2.3"} 1"#,
+        "chancery_leader 1",
+        r#"chancery_keys{issuer="https://id.example.com",state="live"} 1"#,
+        r#"chancery_keys{issuer="https://id.example.com",state="resident"} 0"#,
+        r#"chancery_source_last_success_timestamp_seconds{issuer="https://id.example.com",source="file"} 11"#,
+        r#"chancery_source_failures_total{issuer="https://id.example.com",source="file"} 1"#,
+        r#"chancery_publish_total{issuer="https://id.example.com",target="bucket",result="written"} 1"#,
+        r#"chancery_last_publish_timestamp_seconds{issuer="https://id.example.com",target="bucket"} 12"#,
+        r#"chancery_target_up_to_date{issuer="https://id.example.com",target="bucket"} 1"#,
+        r#"chancery_foreign_keys{issuer="https://id.example.com",target="bucket"} 2"#,
+        r#"chancery_last_verify_timestamp_seconds{issuer="https://id.example.com"} 13"#,
+        r#"chancery_verify_findings{issuer="https://id.example.com",severity="warning"} 1"#,
+        r#"chancery_verify_findings{issuer="https://id.example.com",severity="error"} 0"#,
+        r#"chancery_http_requests_total{code="200"} 1"#,
+        r#"chancery_certificate_reload_total{result="replaced"} 1"#,
+        "chancery_certificate_expiry_timestamp_seconds{} 99",
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+    }
+    let age = line(&metrics, 15, "chancery_key_age_seconds{").unwrap();
+    assert!(age.contains(key_id("A").as_str()) && age.ends_with(" 5.0"), "{age}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn a_key_that_is_gone_has_no_age_any_more() {
+    let metrics = Metrics::new("0");
+    let other: IssuerUrl = "https://other.example".parse().unwrap();
+    metrics.keys_are(&other, [(&key_id("B"), KeyState::Live, second(0))]);
+    metrics.keys_are(&issuer(), [(&key_id("A"), KeyState::Live, second(0))]);
+    assert!(metrics.render(second(1)).unwrap().contains(key_id("A").as_str()));
+    metrics.keys_are(&issuer(), [(&key_id("A"), KeyState::Withdrawn, second(0))]);
+    let text = metrics.render(second(1)).unwrap();
+    assert!(!text.contains(key_id("A").as_str()), "{text}");
+    assert!(text.contains(key_id("B").as_str()), "another issuer's keys stay: {text}");
+}
+
+#[test]
+fn a_failed_publication_keeps_the_time_of_the_last_good_one() {
+    let metrics = Metrics::new("0");
+    let target = TargetLabels::new(&issuer(), "bucket");
+    metrics.published(&target, PublishResult::Unchanged, second(5));
+    metrics.published(&target, PublishResult::Failed, second(9));
+    let last = line(&metrics, 9, "chancery_last_publish_timestamp_seconds").unwrap();
+    assert!(last.ends_with(" 5"), "{last}");
+    let up_to_date = line(&metrics, 9, "chancery_target_up_to_date{").unwrap();
+    assert!(up_to_date.ends_with(" 0"), "{up_to_date}");
+}
+
+#[test]
+fn what_has_not_happened_is_absent_rather_than_zero() {
+    let metrics = Metrics::new("0");
+    for name in ["chancery_certificate_expiry", "chancery_last_publish", "chancery_key_age"] {
+        assert_eq!(line(&metrics, 0, name), None, "{name}");
+    }
+}

@@ -1,0 +1,69 @@
+//! A document with everything that its answers carry, made once so that a request makes nothing.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use chancery_core::Document;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue};
+use sha2::{Digest as _, Sha256};
+
+/// A document ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    bytes: Bytes,
+    etag: HeaderValue,
+    headers: HeaderMap,
+    unchanged_headers: HeaderMap,
+}
+
+impl Prepared {
+    /// Renders the headers of `document`.
+    pub fn new(document: Document) -> Self {
+        let etag = text(&etag_of(&document.bytes));
+        let unchanged_headers = HeaderMap::from_iter([
+            (ETAG, etag.clone()),
+            (CACHE_CONTROL, text(&document.cache.header())),
+            // Key sets are public; single-page tools and debuggers read them from browsers.
+            (ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")),
+            (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        ]);
+        let mut headers = unchanged_headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(document.kind.media_type()));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(document.bytes.len()));
+        Self { bytes: document.bytes.into(), etag, headers, unchanged_headers }
+    }
+
+    /// The exact bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The strong entity tag, quotes included: the first 128 bits of the bytes' SHA-256 in base64url.
+    pub fn etag(&self) -> &HeaderValue {
+        &self.etag
+    }
+
+    /// The headers of an answer with the document (200).
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The headers of an answer without it (304).
+    pub fn unchanged_headers(&self) -> &HeaderMap {
+        &self.unchanged_headers
+    }
+}
+
+fn etag_of(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    let prefix: Vec<u8> = digest.iter().copied().take(16).collect();
+    format!("\"{}\"", URL_SAFE_NO_PAD.encode(prefix))
+}
+
+/// What we render is base64url, digits and the words of a cache header, so the fallback is never taken.
+fn text(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""))
+}
