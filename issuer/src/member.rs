@@ -47,7 +47,8 @@ impl Member {
         let (events, receiver) = mpsc::channel(EVENTS);
         let (sender, publications) = watch::channel(None);
         let (published, publishings) = watch::channel(0);
-        let index = Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &record));
+        let index =
+            Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &record));
         let collector = Collector {
             issuer: config.url.clone(),
             index,

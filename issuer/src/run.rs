@@ -172,7 +172,8 @@ pub(crate) struct Opening<'a> {
 
 fn documents(config: &Config) -> Result<Documents, crate::serve::TableError> {
     let issuers: Vec<_> = config.issuers.iter().map(|issuer| issuer.value.url.clone()).collect();
-    let extra: Vec<ExtraHost> = config.serve.iter().flat_map(|s| s.value.extra_hosts.iter().cloned()).collect();
+    let extra: Vec<ExtraHost> =
+        config.serve.iter().flat_map(|s| s.value.extra_hosts.iter().cloned()).collect();
     Documents::new(HostPolicy::new(&issuers, &extra)?)
 }
 
@@ -208,6 +209,8 @@ pub enum RunError {
     #[error(transparent)]
     Refused(ConfigError),
     /// A task ended.
-    #[error("a part of the service ended although it should run on ({0}); the process stops so that its supervisor starts it anew")]
+    #[error(
+        "a part of the service ended although it should run on ({0}); the process stops so that its supervisor starts it anew"
+    )]
     Lost(String),
 }
