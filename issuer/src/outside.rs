@@ -9,11 +9,16 @@ use chancery_publisher::verify::report::Report;
 use chancery_publisher::verify::{Expectation, Verifier};
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
 use crate::index::Publication;
 use crate::metrics::Metrics;
+
+/// How long after a change the first look waits: targets are being written meanwhile, and a look would report
+/// what is about to be put right.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// One address at which relying parties read an issuer.
 #[derive(Clone, Debug)]
@@ -65,8 +70,9 @@ impl Outside {
                 changed = self.publications.changed() => if changed.is_err() { return },
                 changed = self.published.changed() => if changed.is_err() { return },
                 changed = self.shutdown.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(pause) => {}
+                () = sleep(pause) => continue,
             }
+            sleep(SETTLE).await;
         }
     }
 
