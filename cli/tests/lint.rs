@@ -1,5 +1,7 @@
 //! `chancery lint` as a person and a pipeline use it.
 
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

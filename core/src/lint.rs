@@ -12,7 +12,9 @@ use crate::IssuerUrl;
 use crate::jwks::ObservedJwks;
 use crate::profile::{Acceptance, Profile, RelyingParty};
 
+mod entries;
 mod issuer;
+mod key_ids;
 mod keys;
 
 /// The names of all rules, those of the issuer first. A name never changes its meaning.
@@ -35,9 +37,9 @@ pub const RULES: [&str; 23] = [
     keys::RSA_TOO_SMALL,
     keys::RSA_TOO_LARGE,
     keys::TOO_MANY,
-    keys::ID_MISSING,
-    keys::ID_REPEATED,
-    keys::ID_FOREIGN,
+    key_ids::MISSING,
+    key_ids::REPEATED,
+    key_ids::FOREIGN,
     keys::MEMBERS,
     keys::USE,
 ];

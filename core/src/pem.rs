@@ -23,7 +23,7 @@ const DASHES: &str = "-----";
 pub struct Block {
     /// Counted from 1, in file order.
     pub position: usize,
-    /// The words after `BEGIN`, at most 64 characters of one line.
+    /// The words after `BEGIN`, at most 32 characters, empty where the dashes behind them are missing.
     pub label: String,
     /// The decoded body, or `None` when its base64 or one of its two lines of dashes is broken.
     pub body: Option<Vec<u8>>,
@@ -45,9 +45,10 @@ pub fn blocks(text: &str) -> Vec<Block> {
 
 fn block(position: usize, lines: &[&str]) -> Block {
     let first = lines.first().copied().unwrap_or_default();
-    // One line only, and cut: where the dashes are missing, key material may follow.
-    let label = first.trim_start().trim_start_matches(BEGIN).split(DASHES).next().unwrap_or_default();
-    let label: String = label.trim_end().chars().take(64).collect();
+    // Where the dashes are missing or in another place, key material may follow: name nothing, or little.
+    let label =
+        first.trim_start().trim_start_matches(BEGIN).split_once(DASHES).map_or("", |(label, _)| label);
+    let label: String = label.chars().take(32).collect();
     let (headers, body) = armour(lines).unwrap_or_default();
     let encrypted = |header: &&str| header.starts_with("Proc-Type") && header.contains("ENCRYPTED");
     Block { position, label, legacy_encrypted: headers.iter().any(encrypted), body }
@@ -102,7 +103,8 @@ pub struct Skipped {
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} ({}): {}", self.position, self.label, self.reason)
+        let label = if self.label.is_empty() { "no label" } else { &self.label };
+        write!(f, "block {} ({label}): {}", self.position, self.reason)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The published bytes, literally, and the reader of other people's sets.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 mod fixture;
 
 use chancery_core::discovery::ObservedDiscovery;
-use chancery_core::jwks::{JwksError, ObservedJwks};
+use chancery_core::jwks::{JwksError, ObservedJwk, ObservedJwks};
 use chancery_core::{CachePolicy, Discovery, DocumentKind, DocumentSet, IssuerUrl, Jwks};
 use fixture::{any_key, data, key, numbered_set};
 use proptest::prelude::*;
@@ -129,7 +131,7 @@ proptest! {
     fn reading_a_rendered_set_gives_the_set(keys in prop::collection::vec(any_key(), 1..6)) {
         let set = Jwks::new(keys).expect("keys");
         let read = ObservedJwks::parse(&set.to_json()).expect("a JWKS");
-        prop_assert!(read.entries.iter().all(|entry| entry.is_kubernetes_key()));
+        prop_assert!(read.entries.iter().all(ObservedJwk::is_kubernetes_key));
         prop_assert_eq!(Jwks::new(read.keys().cloned()), Some(set.clone()));
         // Only the order of the member names differs: a JSON object has none.
         let mut ours = ObservedJwks::from(&set);

@@ -1,5 +1,7 @@
 //! Keys that openssl made are read, named and written as everybody else does.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 mod fixture;
 
 use chancery_core::key::{Curve, KeyMaterial, PublicKeyError};

@@ -1,5 +1,7 @@
 //! Whatever a target holds, the plan keeps the promises at the head of `publication`.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 mod fixture;
 
 use std::collections::BTreeSet;
@@ -8,7 +10,7 @@ use chancery_core::jwks::ObservedJwks;
 use chancery_core::publication::{
     Blocked, Desired, Observed, Owner, Plan, Precondition, Reason, StoredObject, Version, plan,
 };
-use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId};
+use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId, PublicKey};
 use fixture::{key, numbered_key, numbered_set};
 use proptest::prelude::*;
 
@@ -105,7 +107,7 @@ fn explains_which_keys_come_and_go() {
     assert_eq!(plan.writes.len(), 1, "the discovery document is the same");
     let [one, two, three] = [1, 2, 3].map(|number| numbered_key(number).key_id().clone());
     assert_eq!(plan.writes[0].reasons, [Reason::Adds(vec![three.clone()]), Reason::Withdraws(vec![two])]);
-    assert_eq!(plan.result.jwks().keys().iter().map(|key| key.key_id()).collect::<Vec<_>>(), [&one, &three]);
+    assert_eq!(plan.result.jwks().keys().iter().map(PublicKey::key_id).collect::<Vec<_>>(), [&one, &three]);
     assert_eq!(plan.writes[0].reasons[0].to_string(), format!("adds {three}"));
 }
 
@@ -183,6 +185,17 @@ fn our_key_under_an_old_recipe_s_second_id_is_covered_by_ours() {
     observed.jwks.as_mut().expect("a JWKS").bytes = format!("{{\"keys\":[{entry},{nameless}]}}").into_bytes();
     let plan = plan_for(&[1], &[], &observed).expect("not blocked");
     assert_eq!((plan.writes[0].reasons.as_slice(), plan.foreign.len()), (&[Reason::Content][..], 0));
+}
+
+#[test]
+fn a_foreign_key_stays_behind_ours_and_is_named_once() {
+    let theirs = String::from_utf8(documents(&[9]).document(DocumentKind::Jwks).bytes).expect("UTF-8");
+    let entry = theirs.trim_start_matches("{\"keys\":[").trim_end_matches("]}");
+    let mut observed = holding(&documents(&[9]), Some(owner("us")));
+    observed.jwks.as_mut().expect("a JWKS").bytes = format!("{{\"keys\":[{entry},{entry}]}}").into_bytes();
+    let plan = plan_for(&[1, 2], &[], &observed).expect("not blocked");
+    assert_eq!(plan.foreign, [numbered_key(9).key_id().clone()]);
+    assert_eq!(plan.result, documents(&[1, 2, 9]));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The union of key sources, held against a model that only remembers when each key was last shown.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 mod fixture;
 
 use std::collections::{BTreeMap, BTreeSet};

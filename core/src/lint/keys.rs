@@ -1,8 +1,7 @@
 //! Rules about the key set.
 
-use std::collections::BTreeMap;
-
-use super::{Case, Finding, Severity};
+use super::entries::{describe, name, quoted};
+use super::{Case, Finding, Severity, key_ids};
 use crate::jwks::{ObservedJwk, ObservedJwks};
 use crate::key::KeyMaterial;
 use crate::profile::{Acceptance, KeyBudget, KeyRules, Profile, RelyingParty, UnknownKey};
@@ -18,9 +17,6 @@ pub(super) const CONFORMANCE: &str = "key-conformance";
 pub(super) const RSA_TOO_SMALL: &str = "key-rsa-too-small";
 pub(super) const RSA_TOO_LARGE: &str = "key-rsa-too-large";
 pub(super) const TOO_MANY: &str = "keys-too-many";
-pub(super) const ID_MISSING: &str = "key-id-missing";
-pub(super) const ID_REPEATED: &str = "key-id-repeated";
-pub(super) const ID_FOREIGN: &str = "key-id-foreign";
 pub(super) const MEMBERS: &str = "key-members";
 pub(super) const USE: &str = "key-use";
 
@@ -42,9 +38,9 @@ pub(super) fn rules(set: &ObservedJwks, parties: &[RelyingParty]) -> Vec<Finding
         rsa_too_small,
         rsa_too_large,
         too_many,
-        id_missing,
-        id_repeated,
-        id_foreign,
+        key_ids::missing,
+        key_ids::repeated,
+        key_ids::foreign,
         members,
         other_use,
     ];
@@ -238,52 +234,6 @@ fn too_many(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding
     })
 }
 
-fn id_missing(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
-    let nameless = |entry: &ObservedJwk| entry.kid.as_deref().unwrap_or_default().is_empty();
-    let case = Case {
-        rule: ID_MISSING,
-        message: format!("key without `kid`, or with an empty one: {}; expected the key id of Kubernetes", name(entries, nameless)?),
-        remedy: "publish each key once, under its key id: the recipe with a second, empty one served tokens of Kubernetes before 1.16"
-            .to_owned(),
-    };
-    case.held_against(parties, |profile| profile.keys.without_kid)
-}
-
-fn id_repeated(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
-    let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
-    for kid in entries.iter().filter_map(|entry| entry.kid.as_deref()).filter(|kid| !kid.is_empty()) {
-        *uses.entry(kid).or_default() += 1;
-    }
-    let repeated = |entry: &ObservedJwk| {
-        entry.kid.as_deref().and_then(|kid| uses.get(kid)).is_some_and(|times| *times > 1)
-    };
-    let case = Case {
-        rule: ID_REPEATED,
-        message: format!("several entries share one `kid`: {}; expected each once", name(entries, repeated)?),
-        remedy: "keep one entry for each key: parties that index by `kid` see only the last".to_owned(),
-    };
-    case.held_against(parties, |profile| profile.keys.repeated_kid)
-}
-
-fn id_foreign(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
-    let foreign = |entry: &ObservedJwk| {
-        let named = entry.kid.as_deref().is_some_and(|kid| !kid.is_empty());
-        named
-            && entry.key.is_some()
-            && entry.kid.as_deref() != entry.key.as_ref().map(|key| key.key_id().as_str())
-    };
-    let expected = |entry: &ObservedJwk| {
-        format!("expected {}", entry.key.as_ref().map_or("", |key| key.key_id().as_str()))
-    };
-    let case = Case {
-        rule: ID_FOREIGN,
-        message: format!("`kid` is not the one that Kubernetes writes into tokens: {}", describe(entries, foreign, expected)?),
-        remedy: "publish base64url(SHA-256(SubjectPublicKeyInfo)) as `kid`, unless another signer than Kubernetes uses this key"
-            .to_owned(),
-    };
-    case.held_against(parties, |_| Acceptance::Doubtful)
-}
-
 fn members(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
     let verdict = |rules: &KeyRules, member: &str| {
         let listed = rules.only_members.is_none_or(|list| list.contains(&member));
@@ -352,42 +302,4 @@ fn fate_of_the_set(rules: &KeyRules) -> Acceptance {
 
 fn worst(verdicts: impl Iterator<Item = Acceptance>) -> Acceptance {
     verdicts.max().unwrap_or(Acceptance::Accepts)
-}
-
-/// The entries that `disliked` picks, by kid or position; `None` when it picks none.
-fn name(entries: &[ObservedJwk], disliked: impl Fn(&ObservedJwk) -> bool) -> Option<String> {
-    describe(entries, disliked, |_| String::new())
-}
-
-/// Like [`name`], with a word on each.
-fn describe(
-    entries: &[ObservedJwk],
-    disliked: impl Fn(&ObservedJwk) -> bool,
-    word: impl Fn(&ObservedJwk) -> String,
-) -> Option<String> {
-    const SHOWN: usize = 3;
-    let picked: Vec<_> = (1..).zip(entries).filter(|(_, entry)| disliked(entry)).collect();
-    let mut shown: Vec<String> = picked
-        .iter()
-        .take(SHOWN)
-        .map(|(position, entry)| match (label(*position, entry), word(entry)) {
-            (label, word) if word.is_empty() => label,
-            (label, word) => format!("{label} ({word})"),
-        })
-        .collect();
-    if picked.len() > SHOWN {
-        shown.push(format!("{} more", picked.len() - SHOWN));
-    }
-    (!shown.is_empty()).then(|| shown.join(", "))
-}
-
-/// What a person calls an entry.
-fn label(position: usize, entry: &ObservedJwk) -> String {
-    let kid = entry.kid.as_deref().filter(|kid| !kid.is_empty());
-    kid.map_or_else(|| format!("entry {position}"), quoted)
-}
-
-/// Somebody else's text, escaped and cut so that it stays a short line on a terminal.
-fn quoted(text: &str) -> String {
-    format!("{:?}", text.chars().take(64).collect::<String>())
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+type Column = fn(&Profile) -> Acceptance;
+
 #[test]
 fn names_are_read_as_they_are_written() {
     for party in RelyingParty::ALL {
@@ -26,10 +28,9 @@ fn the_common_denominator_is_no_wider_than_any_row() {
         wide.is_none_or(|wide| narrow.is_some_and(|n| n <= wide))
     };
     for row in RelyingParty::ALL.map(RelyingParty::profile) {
-        let accepts_no_more = |column: fn(&Profile) -> Acceptance| {
-            column(row) == Acceptance::Accepts || column(common) != Acceptance::Accepts
-        };
-        let columns: [fn(&Profile) -> Acceptance; 12] = [
+        let accepts_no_more =
+            |column: Column| column(row) == Acceptance::Accepts || column(common) != Acceptance::Accepts;
+        let columns: [Column; 12] = [
             |row| row.issuer.port,
             |row| row.issuer.ip_host,
             |row| row.issuer.upper_case_host,
@@ -79,7 +80,7 @@ fn the_page_for_users_shows_these_rows() {
         let line = format!("| {name} | {cells} |");
         assert!(page.contains(&line), "docs/relying-parties.md lacks {line}");
     };
-    let columns: [(&str, fn(&Profile) -> Acceptance); 12] = [
+    let columns: [(&str, Column); 12] = [
         ("port", |row| row.issuer.port),
         ("IP address as host", |row| row.issuer.ip_host),
         ("upper case in the host", |row| row.issuer.upper_case_host),
