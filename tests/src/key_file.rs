@@ -1,18 +1,21 @@
 //! Signing keys as files, made without Chancery.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::KeyPair as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pem::Pem;
 
 use crate::scratch::Scratch;
 use crate::token::TokenSigner;
 
-/// An RSA key of 2048 bits in two files.
+/// A key in two files.
 #[derive(Clone, Debug)]
 pub struct KeyFile {
     /// The private half, PKCS#8 PEM, which kube-apiserver signs with.
@@ -24,7 +27,7 @@ pub struct KeyFile {
 }
 
 impl KeyFile {
-    /// A new key in `NAME.key` and `NAME.pub` in `dir`.
+    /// A new RSA key of 2048 bits in `NAME.key` and `NAME.pub` in `dir`.
     pub fn new(dir: &Scratch, name: &str) -> Result<Self> {
         let key = KeyPair::generate(KeySize::Rsa2048)?;
         let private: Pkcs8V1Der<'_> = key.as_der()?;
@@ -36,8 +39,23 @@ impl KeyFile {
         Ok(Self { private, public, kid })
     }
 
-    /// The text of the public half.
-    pub fn public_pem(&self) -> Result<String> {
-        Ok(fs::read_to_string(&self.public)?)
+    /// The same on the curve P-256, which is made a hundred times faster.
+    pub fn p256(dir: &Scratch, name: &str) -> Result<Self> {
+        let key = rcgen::KeyPair::generate()?;
+        let public_pem = key.public_key_pem();
+        let kid = URL_SAFE_NO_PAD.encode(digest(&SHA256, pem::parse(&public_pem)?.contents()));
+        let private = dir.write(&format!("{name}.key"), key.serialize_pem())?;
+        let public = dir.write(&format!("{name}.pub"), public_pem)?;
+        Ok(Self { private, public, kid })
+    }
+
+    /// Puts a copy of the public half into the folder `dir`, whole at once, as someone does who adds a key to a
+    /// folder that is watched.
+    pub fn put_public_half_into(&self, dir: &Path) -> Result<()> {
+        let name = self.public.file_name().context("a key file without a name")?;
+        let hidden = dir.join(format!(".{}", name.display()));
+        fs::copy(&self.public, &hidden)?;
+        fs::rename(hidden, dir.join(name))?;
+        Ok(())
     }
 }

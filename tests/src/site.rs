@@ -1,7 +1,9 @@
 //! Where a `chancery issuer` runs: a folder, a serving certificate, two ports, and the configuration that says so.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -18,9 +20,10 @@ use crate::{http, ports, wait};
 #[derive(Debug)]
 pub struct Site {
     dir: Scratch,
-    authority: Authority,
+    authority: Arc<Authority>,
     certificate: ServerCertificate,
     client: reqwest::Client,
+    host: String,
     port: u16,
     admin_port: u16,
     environment: Vec<(String, String)>,
@@ -29,8 +32,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site without issuers. It serves over HTTPS, and keeps a state.
+    /// A site without issuers. It serves over HTTPS on 127.0.0.1, and keeps a state.
     pub fn new() -> Result<Self> {
+        Self::named("127.0.0.1")
+    }
+
+    /// The same, whose issuer URLs have this host: `127.0.0.1` or `localhost`.
+    pub fn named(host: &str) -> Result<Self> {
         let dir = Scratch::new("site")?;
         let authority = Authority::new(dir.path())?;
         let certificate = authority.issue(dir.path(), &LOOPBACK)?;
@@ -46,8 +54,40 @@ impl Site {
             "state": { "directory": dir.join("state") },
         });
         let client = http::client(Some(authority.pem()))?;
-        let environment = Vec::new();
-        Ok(Self { dir, authority, certificate, client, port, admin_port, environment, config })
+        let (host, authority, environment) = (host.to_owned(), Arc::new(authority), Vec::new());
+        Ok(Self { dir, authority, certificate, client, host, port, admin_port, environment, config })
+    }
+
+    /// A second site for the same issuers, as behind a load balancer: same names, port and certificate, at
+    /// `127.0.0.NUMBER`. It must not outlive this one, whose certificate it uses.
+    pub fn replica(&self, number: u8) -> Result<Self> {
+        let dir = Scratch::new("replica")?;
+        let admin_port = ports::free()?;
+        let address = Ipv4Addr::new(127, 0, 0, number);
+        let client = http::client_of(self.authority.pem(), &self.host, IpAddr::V4(address))?;
+        std::fs::create_dir(dir.join("state"))?;
+        let mut config = self.config.clone();
+        for (pointer, value) in [
+            ("/serve/0/listen", json!(format!("{address}:{}", self.port))),
+            ("/admin/listen", json!(format!("127.0.0.1:{admin_port}"))),
+            ("/state/directory", json!(dir.join("state"))),
+        ] {
+            *config.pointer_mut(pointer).with_context(|| format!("a configuration without {pointer}"))? =
+                value;
+        }
+        let (authority, certificate) = (self.authority.clone(), self.certificate.clone());
+        let (host, environment) = (self.host.clone(), self.environment.clone());
+        Ok(Self {
+            dir,
+            authority,
+            certificate,
+            client,
+            host,
+            port: self.port,
+            admin_port,
+            environment,
+            config,
+        })
     }
 
     /// Adds an issuer at `path` (empty, or with a leading slash) with one `files` source of these paths.
@@ -70,7 +110,7 @@ impl Site {
 
     /// The URL of the issuer at `path`, which is where this site serves it.
     pub fn url(&self, path: &str) -> String {
-        format!("https://127.0.0.1:{}{path}", self.port)
+        format!("https://{}:{}{path}", self.host, self.port)
     }
 
     /// The public port.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -64,13 +63,10 @@ impl Bench {
         Ok(Self { dir, cluster, key, server, client })
     }
 
-    fn kubeconfig(&self) -> PathBuf {
-        self.dir.join("kubeconfig")
-    }
-
     /// A running source of the kind `kind` with the settings `config`.
     async fn source(&self, kind: &str, mut config: Value) -> Result<Running> {
-        config["kubeconfig"] = json!(self.kubeconfig());
+        let settings = config.as_object_mut().context("settings are an object")?;
+        settings.insert("kubeconfig".to_owned(), json!(self.dir.join("kubeconfig")));
         let config = serde_json::from_value(json!({ "name": "it", kind: config }))?;
         let source = Source::open(&config, 0, self.dir.path()).await?;
         let (sender, events) = mpsc::channel(16);
