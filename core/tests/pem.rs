@@ -170,6 +170,13 @@ fn a_message_never_carries_key_material() {
     }
 }
 
+#[test]
+fn a_label_without_its_dashes_is_not_repeated() {
+    let text = data("p256.public.pem").replace("BEGIN PUBLIC KEY-----\n", "BEGIN PUBLIC KEY ");
+    let read = pem::read_public_keys(&text);
+    assert!(read.skipped[0].to_string().starts_with("block 1 (no label): not readable PEM"));
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "(-----BEGIN |-----END |-----|PUBLIC KEY|[A-Za-z0-9+/=]{0,9}|\n|\r|:| |.){0,40}") {
