@@ -352,9 +352,9 @@ fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(tree(&path))
+            files.extend(tree(&path));
         } else {
-            files.push((path.clone(), fs::read(&path).unwrap()))
+            files.push((path.clone(), fs::read(&path).unwrap()));
         }
     }
     files.sort();

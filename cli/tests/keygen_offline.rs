@@ -1,5 +1,7 @@
 //! The offline tool is offline: with the keygen feature alone, nothing is linked that could open a socket.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::process::Command;
 
