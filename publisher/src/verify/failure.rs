@@ -73,6 +73,8 @@ impl fmt::Display for FailureKind {
 pub enum CertificateFault {
     /// Signed by nobody we trust, or the intermediate certificates are not served.
     UnknownIssuer,
+    /// Signed by the name of an authority we trust, but with another key, as after a CA was made anew.
+    OtherAuthorityKey,
     /// Its time is over.
     Expired,
     /// Its time has not come.
@@ -89,6 +91,9 @@ impl fmt::Display for CertificateFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownIssuer => f.write_str("the certificate is signed by an unknown authority"),
+            Self::OtherAuthorityKey => f.write_str(
+                "the certificate is signed in the name of a trusted authority, but with another key than that authority's",
+            ),
             Self::Expired => f.write_str("the certificate has expired"),
             Self::NotYetValid => f.write_str("the certificate is not valid yet"),
             Self::NameMismatch(names) if names.is_empty() => {
@@ -169,6 +174,7 @@ fn of_certificate(error: &rustls::CertificateError) -> CertificateFault {
     use rustls::CertificateError as Fault;
     match error {
         Fault::UnknownIssuer => CertificateFault::UnknownIssuer,
+        Fault::BadSignature => CertificateFault::OtherAuthorityKey,
         Fault::Expired | Fault::ExpiredContext { .. } => CertificateFault::Expired,
         Fault::NotValidYet | Fault::NotValidYetContext { .. } => CertificateFault::NotYetValid,
         Fault::NotValidForName => CertificateFault::NameMismatch(Vec::new()),

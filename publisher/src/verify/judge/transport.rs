@@ -78,7 +78,7 @@ fn after(error: &FetchError) -> String {
 /// Those to whom a CA of their own can be given are not broken by an unknown one.
 fn distrusting(fault: &CertificateFault) -> Vec<RelyingParty> {
     match fault {
-        CertificateFault::UnknownIssuer => internet(),
+        CertificateFault::UnknownIssuer | CertificateFault::OtherAuthorityKey => internet(),
         _ => all(),
     }
 }
@@ -87,6 +87,9 @@ fn certify(fault: &CertificateFault) -> &'static str {
     match fault {
         CertificateFault::UnknownIssuer => {
             "serve a certificate of a public CA, with its intermediates; kubernetes, vault and minio can be given a private CA, and `--ca` gives it to this reader"
+        }
+        CertificateFault::OtherAuthorityKey => {
+            "if the CA was made anew, give its new certificate to everybody who had the old one, this reader's `--ca` too"
         }
         CertificateFault::Expired => "renew the certificate, and let the server load the new one",
         CertificateFault::NotYetValid => "check the clocks of the CA and of this machine",
