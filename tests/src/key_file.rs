@@ -49,6 +49,11 @@ impl KeyFile {
         Ok(Self { private, public, kid })
     }
 
+    /// The public half as text.
+    pub fn public_pem(&self) -> Result<String> {
+        fs::read_to_string(&self.public).context("read a public key")
+    }
+
     /// Puts a copy of the public half into the folder `dir`, whole at once, as someone does who adds a key to a
     /// folder that is watched.
     pub fn put_public_half_into(&self, dir: &Path) -> Result<()> {
