@@ -14,7 +14,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, IF_NONE_MATCH, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, IF_NONE_MATCH, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -27,6 +28,15 @@ const RETRY_AFTER_SECONDS: &str = "5";
 
 /// The answer to `request`, whose body is not read.
 pub fn answer<B>(table: &DocumentTable, request: &Request<B>) -> Response<Full<Bytes>> {
+    let mut response = answer_in_full(table, request);
+    // The length stays. hyper leaves the body out of HTTP/1 by itself, but not out of HTTP/2.
+    if *request.method() == Method::HEAD {
+        *response.body_mut() = Full::default();
+    }
+    response
+}
+
+fn answer_in_full<B>(table: &DocumentTable, request: &Request<B>) -> Response<Full<Bytes>> {
     let Some(host) = requested_host(request) else {
         return refusal(StatusCode::BAD_REQUEST, "the request must name exactly one host\n");
     };
@@ -89,6 +99,7 @@ fn refusal(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     *response.status_mut() = status;
     *response.headers_mut() = HeaderMap::from_iter([
         (CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8")),
+        (CONTENT_LENGTH, HeaderValue::from(text.len())),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ]);

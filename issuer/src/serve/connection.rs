@@ -5,10 +5,11 @@
 //! stopped reading; it costs a counter per request, where hyper's own header timeout costs a timer per request.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::pin::pin;
+use std::future::{Ready, poll_fn, ready};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::Documents;
@@ -31,7 +32,11 @@ use crate::metrics::RequestCounters;
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 
 /// How long a connection that is asked to end may take for it.
-const FAREWELL: Duration = Duration::from_secs(5);
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// How long a connection that was accepted before the signal to stop may take for its first request. Clients retry
+/// by themselves when a connection they had used before is closed, but not when it is a new one.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// The largest request head, in bytes.
 const MAX_HEAD: u16 = 16 * 1024;
@@ -65,35 +70,52 @@ impl Protocol {
         let answered = Arc::new(AtomicU64::new(0));
         let service = Answers { protocol: self.clone(), answered: answered.clone() };
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
-        let mut stop = pin!(shutdown.wait_for(|stop| *stop));
-        let mut idle = pin!(sleep(IDLE));
-        let mut answered_before = 0;
-        let grace = loop {
-            tokio::select! {
-                biased;
-                end = connection.as_mut() => return log(end),
-                _ = stop.as_mut() => break None,
-                () = idle.as_mut() => {
-                    let answered_now = answered.load(Ordering::Relaxed);
-                    if answered_now == answered_before {
-                        break Some(FAREWELL);
-                    }
-                    answered_before = answered_now;
-                    idle.as_mut().reset(Instant::now() + IDLE);
+        tokio::select! {
+            biased;
+            end = connection.as_mut() => return log(end),
+            () = told_to_stop(&mut shutdown) => {
+                if let Some(end) = first_answer(connection.as_mut(), &answered).await {
+                    return log(end);
                 }
             }
-        };
+            () = rests(&answered) => {}
+        }
         connection.as_mut().graceful_shutdown();
-        match grace {
-            // The listener has the deadline for all of them.
-            None => log(connection.await),
-            Some(grace) => {
-                if let Ok(end) = timeout(grace, connection).await {
-                    log(end);
-                }
-            }
+        if let Ok(end) = timeout(FAREWELL, connection).await {
+            log(end);
         }
     }
+}
+
+/// Ends when the signal turns true or its sender is gone.
+pub(super) async fn told_to_stop(signal: &mut watch::Receiver<bool>) {
+    let _ = signal.wait_for(|stop| *stop).await;
+}
+
+/// Ends after a whole [`IDLE`] period without an answer.
+async fn rests(answered: &AtomicU64) {
+    let mut before = None;
+    loop {
+        let now = answered.load(Ordering::Relaxed);
+        if before == Some(now) {
+            return;
+        }
+        before = Some(now);
+        sleep(IDLE).await;
+    }
+}
+
+/// Drives a connection until it has answered once, ended, or had its time; returns how it ended.
+async fn first_answer<C: Future>(mut connection: Pin<&mut C>, answered: &AtomicU64) -> Option<C::Output> {
+    let step = poll_fn(|context| {
+        let end = connection.as_mut().poll(context);
+        match (end, answered.load(Ordering::Relaxed)) {
+            (Poll::Ready(end), _) => Poll::Ready(Some(end)),
+            (Poll::Pending, 0) => Poll::Pending,
+            (Poll::Pending, _) => Poll::Ready(None),
+        }
+    });
+    timeout(FIRST_REQUEST, step).await.ok().flatten()
 }
 
 /// Clients break connections all day; that is theirs to notice.

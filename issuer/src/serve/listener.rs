@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use rustix::process::{Resource, getrlimit};
 use rustls::ServerConfig;
@@ -26,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 use super::certificate::{self, CertificateError, Certificates, TlsConfig};
-use super::connection::Protocol;
+use super::connection::{Protocol, told_to_stop};
 use super::{Documents, ServeConfig};
 use crate::metrics::Metrics;
 
@@ -36,8 +37,9 @@ pub const MAX_CONNECTIONS: usize = 2048;
 /// How long a TLS handshake may take.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long requests that are being answered may take to end once the server was told to stop.
-pub const DRAIN: Duration = Duration::from_secs(10);
+/// How long connections may take to end once the server was told to stop: one second for the first request of a
+/// connection that has had none, ten for answers under way, and one to spare.
+pub const DRAIN: Duration = Duration::from_secs(12);
 
 /// The wait after a failed accept, which fails again at once while the process is out of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -83,9 +85,13 @@ impl Server {
         let mut stop = shutdown.clone();
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => {}
+            () = told_to_stop(&mut stop) => {}
             () = self.accept(&mut connections, &shutdown) => {}
             () = self.reload() => {}
+        }
+        // Who connected before the signal is answered, also if nobody had come round to accepting it.
+        while let Some(Ok((stream, _))) = self.listener.accept().now_or_never() {
+            connections.spawn(self.connection(stream, shutdown.clone()));
         }
         drop(self.listener);
         let drained = timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
