@@ -63,7 +63,7 @@ pub enum StoreErrorKind {
     Denied,
     /// The place does not answer or asks for patience. Try again later.
     Unavailable,
-    /// No answer came in time. A write may have taken effect; read again.
+    /// No answer came, or none in time. A write may have taken effect; read again.
     TimedOut,
     /// The place and our settings for it do not fit. Somebody has to change one of them.
     Misconfigured,
@@ -83,7 +83,7 @@ impl fmt::Display for StoreErrorKind {
             Self::NoSuchContainer => "the place does not exist",
             Self::Denied => "access was denied",
             Self::Unavailable => "the place is not available",
-            Self::TimedOut => "no answer came in time",
+            Self::TimedOut => "no answer came",
             Self::Misconfigured => "the place does not fit its configuration",
         })
     }

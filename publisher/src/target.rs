@@ -25,7 +25,7 @@ pub use location::{DirectoryTarget, Location, S3Target};
 ///     region: eu-central-1
 ///     prefix: cluster-a
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TargetConfig {
     /// What logs and metrics call it; its place, when not given.
@@ -143,3 +143,6 @@ impl TargetError {
         Self::IllegalValue { field, came: format!("{came:?}"), remedy: remedy.to_string() }
     }
 }
+
+#[cfg(test)]
+mod tests;

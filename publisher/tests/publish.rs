@@ -1,5 +1,7 @@
 //! Publishing to a target that fails, races and dies in every place.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -7,11 +7,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io;
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::config::http::HttpResponse;
-use aws_sdk_s3::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
 
 use crate::store::{Failure, StoreErrorKind};
@@ -61,10 +60,8 @@ impl Answer {
                 message: "an answer that is not S3's".to_owned(),
                 ..Self::default()
             }),
-            SdkError::TimeoutError(_) => Err(timed_out(DisplayErrorContext(error).to_string())),
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => {
-                Err(timed_out(DisplayErrorContext(error).to_string()))
-            }
+            SdkError::TimeoutError(_) => Err(timed_out(words(error))),
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => Err(timed_out(words(error))),
             _ => Err(no_answer(error)),
         }
     }
@@ -154,25 +151,41 @@ pub(super) fn timed_out(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Failu
 /// The request did not get there, or its answer did not come back.
 fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
     use StoreErrorKind as Kind;
-    let cause = DisplayErrorContext(error).to_string();
-    let (kind, remedy) = match (in_chain::<CredentialsError>(error), in_chain::<io::Error>(error)) {
+    let cause = words(error);
+    // The client's type for this is out of reach; its words decide between two kinds that are both tried again.
+    let unconnected = cause.contains("client error (Connect)");
+    let (kind, remedy) = match (in_chain::<CredentialsError>(error), error) {
         (Some(CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_)), _) => (
             Kind::Misconfigured,
             "give credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, a role or `credentialsFile`",
         ),
         (Some(_), _) => (Kind::Unavailable, "look at the service that gives the credentials"),
-        (None, Some(broken)) if broken.kind() != io::ErrorKind::ConnectionRefused => {
-            (Kind::TimedOut, "try again; if it stays, look at the network and the server")
-        }
-        _ if matches!(error, SdkError::ConstructionFailure(_)) => {
+        (None, SdkError::ConstructionFailure(_)) => {
             (Kind::Misconfigured, "correct the target's `bucket`, `endpoint` and `region`")
+        }
+        (None, SdkError::DispatchFailure(failure)) if !failure.is_user() && !unconnected => {
+            (Kind::TimedOut, "try again; if it stays, look at the network and the server")
         }
         _ => (
             Kind::Unavailable,
-            "see that the endpoint's name resolves and its port answers; a server without names for buckets needs `pathStyle`",
+            "see that the endpoint's name resolves, its port answers and its certificate is known here; a server without names for buckets needs `pathStyle`",
         ),
     };
     Failure::new(kind, cause, remedy)
+}
+
+/// An error and what lies behind it, each thing said once.
+fn words(error: &(dyn Error + 'static)) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !words.iter().any(|said| said.contains(&text)) {
+            words.push(text);
+        }
+        next = error.source();
+    }
+    words.join(": ")
 }
 
 fn in_chain<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {

@@ -106,3 +106,33 @@ impl ProvideCredentials for CredentialsFile {
         future::ProvideCredentials::new(async move { provider.provide_credentials().await })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn renewed_credentials_are_read_from_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("credentials");
+        let write = |id: &str| {
+            let text = format!(
+                "[default]\naws_access_key_id=no\naws_secret_access_key=no\n[ours]\naws_access_key_id={id}\naws_secret_access_key=s\n"
+            );
+            std::fs::write(&path, text).unwrap();
+        };
+        let file = CredentialsFile::new(&path, Some("ours"));
+        for id in ["first", "second"] {
+            write(id);
+            assert_eq!(file.provide_credentials().await.unwrap().access_key_id(), id);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_credentials_file_is_named_at_once() {
+        let target =
+            S3Target { credentials_file: Some("/no/such/file".into()), ..S3Target::of_bucket("bucket") };
+        let error = connect(&target).await.unwrap_err().to_string();
+        assert!(error.contains("s3.credentialsFile") && error.contains("/no/such/file"), "{error}");
+    }
+}

@@ -1,0 +1,77 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn parse(yaml: &str) -> TargetConfig {
+    serde_saphyr::from_str(yaml).unwrap()
+}
+
+#[test]
+fn reads_what_the_documentation_shows() {
+    let text = include_str!("../../../docs/targets.md");
+    let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let targets: Vec<TargetConfig> =
+        blocks.flat_map(|block| serde_saphyr::from_str::<Vec<TargetConfig>>(block).unwrap()).collect();
+    let names: BTreeSet<String> = targets.iter().map(TargetConfig::display_name).collect();
+    assert_eq!(names.len(), targets.len());
+    assert!(targets.iter().all(|target| target.location().is_ok()));
+    assert!(targets.iter().any(|target| target.directory.is_some()));
+    assert!(targets.iter().any(|target| target.s3.is_some()));
+}
+
+#[test]
+fn names_itself_or_its_place() {
+    for (yaml, name) in [
+        ("{name: ours, directory: {path: /srv/www}}", "ours"),
+        ("directory: {path: /srv/www}", "directory /srv/www"),
+        ("s3: {bucket: b}", "s3://b"),
+        ("s3: {bucket: b, prefix: /a/b/}", "s3://b/a/b"),
+        ("s3: {bucket: b, endpoint: 'https://h:1'}", "s3://b at https://h:1"),
+    ] {
+        assert_eq!(parse(yaml).display_name(), name);
+    }
+}
+
+#[test]
+fn refuses_what_cannot_be_meant_so() {
+    for (yaml, words) in [
+        ("{}", ["`directory`", "`s3`"]),
+        ("{directory: {path: /a}, s3: {bucket: b}}", ["`directory` and `s3`", "expected one"]),
+        ("directory: {path: ''}", ["directory.path", "name a directory"]),
+        ("s3: {bucket: ''}", ["s3.bucket", "name"]),
+        ("s3: {bucket: 's3://b'}", ["s3.bucket", "s3://b"]),
+        ("s3: {bucket: b, prefix: a/../b}", ["s3.prefix", "a/../b"]),
+        ("s3: {bucket: b, timeoutSeconds: 0}", ["s3.timeoutSeconds", "1 to 300"]),
+        ("s3: {bucket: b, endpoint: 'ftp://h'}", ["s3.endpoint", "ftp://h"]),
+        ("s3: {bucket: b, endpoint: 'https://'}", ["s3.endpoint", "https://HOST"]),
+        ("s3: {bucket: b, endpoint: 'https://h?a=b'}", ["s3.endpoint", "https://HOST"]),
+        ("s3: {bucket: b, endpoint: 'https://me:hunter2@h'}", ["s3.endpoint", "credentialsFile"]),
+    ] {
+        let error = parse(yaml).location().unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{yaml}: {error}");
+        assert!(!error.contains("hunter2"));
+    }
+}
+
+#[test]
+fn refuses_unknown_fields() {
+    for yaml in ["{bucket: b}", "s3: {bucket: b, secretAccessKey: x}", "directory: {path: /a, mode: 7}"] {
+        assert!(serde_saphyr::from_str::<TargetConfig>(yaml).is_err(), "{yaml}");
+    }
+}
+
+#[test]
+fn an_owner_belongs_to_one_issuer_byte_for_byte() {
+    let owner = |url: &str| default_owner(&url.parse().unwrap()).to_string();
+    // printf %s https://id.example.com/a | openssl sha256 -binary | basenc --base64url | cut -c1-22
+    assert_eq!(owner("https://id.example.com/a"), "chancery-Zqzzb_h4qGetiZNhWKChbe");
+    let urls = ["https://id.example.com/a", "https://id.example.com/a/", "https://ID.example.com/a"];
+    assert_eq!(urls.map(owner).into_iter().collect::<BTreeSet<_>>().len(), 3);
+}
+
+#[cfg(not(feature = "s3"))]
+#[tokio::test]
+async fn names_the_feature_that_is_not_built() {
+    let error = parse("s3: {bucket: b}").open().await.unwrap_err().to_string();
+    assert!(error.contains("--features s3"), "{error}");
+}
