@@ -181,7 +181,7 @@ pub struct KeyRules {
     pub only_members: Option<&'static [&'static str]>,
     /// Members that make it refuse a key.
     pub refused_members: &'static [&'static str],
-    /// Members that it checks, so that a wrong value makes it refuse a key.
+    /// Members that it checks, so that a wrong value makes it refuse a key, or on which it promises nothing.
     pub checked_members: &'static [&'static str],
     /// A key without `kid`, or with an empty one. Kubernetes' tokens always name their key.
     pub without_kid: Acceptance,

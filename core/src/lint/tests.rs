@@ -157,7 +157,7 @@ fn finds_what_is_wrong_with_one_entry() {
         (without(ours(), "kid"), "key-id-missing", error, ALL),
         (changed(ours(), "kid", json!("")), "key-id-missing", error, ALL),
         (changed(ours(), "kid", json!("mine")), "key-id-foreign", warning, ALL),
-        (changed(ours(), "key_ops", json!(["verify"])), "key-members", error, &[Aws, Gcp, Common]),
+        (changed(ours(), "key_ops", json!(["verify"])), "key-members", error, &[Aws, Azure, Gcp, Common]),
         (
             changed(ours(), "x5c", json!(["MII"])),
             "key-members",

@@ -96,7 +96,8 @@ static AWS: Profile = Profile {
 
 /// Entra "Important considerations and restrictions for federated identity credentials" (RS256 supported, others
 /// untested; issuer of at most 600 characters, exact match) and "AADSTS" reports on azure-workload-identity
-/// (#1700: a slash more or less is no longer forgiven; #340, #616). The first 100 keys of a set are kept.
+/// (#1700: a slash more or less is no longer forgiven; #340, #616). The first 100 keys of a set are reported to be
+/// kept. Nothing is written on further members of a JWK.
 static AZURE: Profile = Profile {
     party: RelyingParty::Azure,
     title: "Azure Entra federated identity credentials",
@@ -115,7 +116,7 @@ static AZURE: Profile = Profile {
         unknown_key: UnknownKey::Undocumented,
         only_members: None,
         refused_members: &[],
-        checked_members: &["x5c", "x5t", "x5t#S256"],
+        checked_members: &["key_ops", "x5c", "x5t", "x5t#S256"],
         without_kid: Doubtful,
         repeated_kid: Doubtful,
         other_use: Doubtful,
