@@ -380,3 +380,10 @@ fn options_that_cannot_be_used_are_refused() {
         assert!(error.to_string().contains(words) && !error.to_string().contains("secret"), "{error}");
     }
 }
+
+#[test]
+fn every_rule_is_explained_to_users() {
+    let page = include_str!("../../../docs/verify.md");
+    let rows: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(rows, rule::ALL, "docs/verify.md lists the rules in their order");
+}
