@@ -31,7 +31,7 @@ pub async fn access(
             let problem = "a context without a kubeconfig; set `kubeconfig` to the path of the file it is in";
             return Err(SourceError::Value { field: "context", problem: problem.to_owned() });
         }
-        None => Config::incluster_env().map_err(|error| SourceError::NotInCluster(crate::chain(&error)))?,
+        None => Config::incluster_env().map_err(|error| SourceError::NotInCluster(causes(&error)))?,
     };
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     Ok(config)
@@ -43,7 +43,7 @@ pub async fn access(
 /// When a certificate or a credential in it cannot be used.
 pub fn client(config: Config) -> Result<Client, SourceError> {
     let url = config.cluster_url.to_string();
-    Client::try_from(config).map_err(|error| SourceError::Client { url, problem: crate::chain(&error) })
+    Client::try_from(config).map_err(|error| SourceError::Client { url, problem: causes(&error) })
 }
 
 async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, SourceError> {
@@ -74,7 +74,7 @@ fn explain_kubeconfig(error: &KubeconfigError) -> String {
         }
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
         KubeconfigError::LoadContext(_) => format!("{error}; `kubectl config get-contexts` lists them"),
-        error => crate::chain(error),
+        error => causes(error),
     }
 }
 
@@ -86,8 +86,21 @@ pub(crate) fn explain(error: &kube::Error) -> String {
             403 => format!("{} (403); grant it by RBAC", status.message),
             code => format!("{} ({code})", status.message),
         },
-        error => crate::chain(error),
+        kube::Error::Service(error) => {
+            let causes = causes(&**error);
+            format!("cannot reach the API server: {causes}; check its address and its certificate authority")
+        }
+        error => causes(error),
     }
+}
+
+/// An error and its causes, each said once: the errors below repeat those they contain.
+fn causes(error: &dyn std::error::Error) -> String {
+    let below = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    below.fold(error.to_string(), |said, cause| match said.contains(&cause) {
+        true => said,
+        false => format!("{said}: {cause}"),
+    })
 }
 
 #[cfg(test)]
@@ -119,6 +132,11 @@ users: [{name: u, user: {token: topsecret}}]
             (KUBECONFIG.replace("SERVER", insecure), None, "insecure-skip-tls-verify"),
             (KUBECONFIG.replace("SERVER", "server: 'http://10.0.0.1'"), None, "expected an https URL"),
             (https.clone(), Some("two"), "kubectl config get-contexts"),
+            (
+                https.replace("server:", "certificate-authority: nope, server:"),
+                None,
+                "nope\"': No such file or directory (os error 2)",
+            ),
             (https.replace("kind:", "  kind:"), None, "not the YAML of a kubeconfig"),
             (https.replace("token:", "token: :"), None, "not the YAML of a kubeconfig"),
         ] {

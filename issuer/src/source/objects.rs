@@ -39,7 +39,7 @@ where
 {
     /// The objects of `api` that `watched` selects.
     pub fn new(api: Api<K>, watched: watcher::Config) -> Self {
-        Self::from_events(watcher::watcher(api, watched).boxed(), Backoff::new(PAUSES.0, PAUSES.1))
+        Self::from_events(watcher::watcher(api, watched).fuse().boxed(), Backoff::new(PAUSES.0, PAUSES.1))
     }
 
     fn from_events(events: Events<K>, backoff: Backoff) -> Self {
