@@ -129,17 +129,19 @@ impl Collector {
             }
             differs
         });
-        if changed {
-            self.report(first_seen);
+        // A key may change its state without a byte of the documents being changed by it.
+        if publication.is_some() {
+            self.report(changed, first_seen);
         }
     }
 
-    fn report(&self, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
+    fn report(&self, changed: bool, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
         let states = self.key_states();
-        let published = states.iter().filter(|(_, state)| *state != KeyState::Withdrawn);
-        let kids: Vec<&str> = published.map(|(kid, _)| kid.as_str()).collect();
-        info!(issuer = %self.issuer, keys = kids.len(), kids = kids.join(","), "the key set changed");
-
+        if changed {
+            let published = states.iter().filter(|(_, state)| *state != KeyState::Withdrawn);
+            let kids: Vec<&str> = published.map(|(kid, _)| kid.as_str()).collect();
+            info!(issuer = %self.issuer, keys = kids.len(), kids = kids.join(","), "the key set changed");
+        }
         let now = Timestamp::now();
         let since: Vec<Timestamp> =
             states.iter().map(|(kid, _)| *first_seen.entry(kid.clone()).or_insert(now)).collect();
