@@ -96,7 +96,8 @@ impl<'a> Demo<'a> {
         self.narrator.step(&describe(&shown));
 
         let token = self.mint("workload", &first)?;
-        self.accept(&token, "a token of that key is accepted by a verifier that knows only the issuer URL").await?;
+        self.accept(&token, "a token of that key is accepted by a verifier that knows only the issuer URL")
+            .await?;
 
         let second = self.make_key("second key")?;
         let added = Instant::now();
@@ -109,7 +110,9 @@ impl<'a> Demo<'a> {
         let stranger = self.make_key("third key, not published")?;
         let token = self.mint("stranger", &stranger)?;
         match self.relying_party.verify(&token).await {
-            Err(reason) => self.narrator.step(&format!("a token of the unpublished key is refused: {reason:#}")),
+            Err(reason) => {
+                self.narrator.step(&format!("a token of the unpublished key is refused: {reason:#}"))
+            }
             Ok(_) => bail!("a token of an unpublished key was accepted"),
         }
         Ok(())
@@ -134,7 +137,8 @@ impl<'a> Demo<'a> {
                 return Ok(report);
             }
             if started.elapsed() > PATIENCE {
-                let problems: Vec<_> = report.findings.iter().map(|finding| finding.message.as_str()).collect();
+                let problems: Vec<_> =
+                    report.findings.iter().map(|finding| finding.message.as_str()).collect();
                 bail!("the key did not become visible within {PATIENCE:?}: {}", problems.join("; "));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

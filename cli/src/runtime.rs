@@ -24,8 +24,11 @@ pub fn block_on<T>(threads: usize, future: impl Future<Output = anyhow::Result<T
 /// Sends logs to standard error, filtered by `CHANCERY_LOG` (default `info`), as JSON lines or for a person.
 pub fn log_to_stderr(json: bool, default_filter: &str) {
     let filter = EnvFilter::try_from_env("CHANCERY_LOG").unwrap_or_else(|_| EnvFilter::new(default_filter));
-    let logs =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false);
     if json { logs.json().flatten_event(true).init() } else { logs.init() }
 }
 

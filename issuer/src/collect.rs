@@ -116,7 +116,9 @@ impl Collector {
         }
         match state.save(owner, &record) {
             Ok(()) => *recorded = record,
-            Err(problem) => error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem)),
+            Err(problem) => {
+                error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem))
+            }
         }
     }
 

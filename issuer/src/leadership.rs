@@ -40,7 +40,7 @@ impl Leading {
             Self::Elected(term) => {
                 if term.changed().await.is_err() {
                     // Nobody elects any more, which happens only at the end of the process.
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             }
         }
@@ -162,6 +162,8 @@ pub enum LeadershipError {
     #[error(transparent)]
     Lease(#[from] crate::lease::LeaseError),
     /// A build without the feature `kube`.
-    #[error("leader election needs a cluster, which this build cannot reach; build with `--features kube` or set `enabled: false`")]
+    #[error(
+        "leader election needs a cluster, which this build cannot reach; build with `--features kube` or set `enabled: false`"
+    )]
     NotBuilt,
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::IssuerUrl;
 use chancery_core::lint::Severity;
+use chancery_core::{IssuerUrl, KeyId};
 use chancery_publisher::verify::report::Report;
 use chancery_publisher::verify::{Expectation, Verifier};
 use jiff::Timestamp;
@@ -119,7 +119,7 @@ fn summary(report: &Report) -> String {
     rules.sort_unstable();
     rules.dedup();
     if rules.is_empty() {
-        let kids: Vec<&str> = report.visible.iter().map(|kid| kid.as_str()).collect();
+        let kids: Vec<&str> = report.visible.iter().map(KeyId::as_str).collect();
         format!("visible from outside: {}", kids.join(", "))
     } else {
         format!("relying parties will not be content: {}", rules.join(", "))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::IssuerUrl;
 use chancery_core::publication::{Desired, Owner};
+use chancery_core::{IssuerUrl, KeyId};
 use chancery_publisher::publish::{Outcome, PublishError, publish};
 use chancery_publisher::store::DocumentStore;
 use jiff::Timestamp;
@@ -88,7 +88,8 @@ impl Reconciler {
     }
 
     fn succeeded(&self, outcome: &Outcome) {
-        let result = if outcome.written.is_empty() { PublishResult::Unchanged } else { PublishResult::Written };
+        let result =
+            if outcome.written.is_empty() { PublishResult::Unchanged } else { PublishResult::Written };
         self.metrics.published(&self.labels(), result, Timestamp::now());
         self.metrics.foreign_keys_are(&self.labels(), outcome.foreign.len());
         if outcome.written.is_empty() {
@@ -98,7 +99,7 @@ impl Reconciler {
         info!(issuer = %self.issuer, target = self.name, written = outcome.written.len(), "published");
         self.published.send_modify(|times| *times += 1);
         if !outcome.foreign.is_empty() {
-            let kids: Vec<&str> = outcome.foreign.iter().map(|kid| kid.as_str()).collect();
+            let kids: Vec<&str> = outcome.foreign.iter().map(KeyId::as_str).collect();
             warn!(issuer = %self.issuer, target = self.name, kids = kids.join(","), "the target holds keys that no source shows; they stay");
         }
     }

@@ -13,6 +13,7 @@
 //! arrives. Readers hold the lock for the time it takes to clone an `Arc`.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chancery_core::{DocumentSet, IssuerUrl};
@@ -45,6 +46,18 @@ pub struct ServeConfig {
     /// Hosts that serve every issuer by path, besides those of the issuer URLs.
     #[serde(default)]
     pub extra_hosts: Vec<ExtraHost>,
+}
+
+impl ServeConfig {
+    /// The same listener, the relative paths of its certificate starting at `folder`.
+    #[must_use]
+    pub fn below(mut self, folder: &Path) -> Self {
+        self.tls = self.tls.map(|tls| TlsConfig {
+            certificate: folder.join(tls.certificate),
+            private_key: folder.join(tls.private_key),
+        });
+        self
+    }
 }
 
 /// What is served now. Clones share it.
@@ -87,5 +100,29 @@ impl Documents {
     /// Every issuer of this server, in the order of the configuration.
     pub fn issuers(&self) -> &[IssuerUrl] {
         self.shared.policy.issuers()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_strict_and_its_paths_start_where_it_stands() {
+        let text = "{ listen: '[::]:8443', tls: { certificate: tls.crt, privateKey: /run/tls.key }, extraHosts: [Chancery.svc] }";
+        let config: ServeConfig = serde_saphyr::from_str(text).unwrap();
+        assert_eq!(config.extra_hosts.first().map(ExtraHost::as_str), Some("chancery.svc"));
+        let tls = config.below(Path::new("/etc/chancery")).tls.unwrap();
+        assert_eq!(tls.certificate, Path::new("/etc/chancery/tls.crt"));
+        assert_eq!(tls.private_key, Path::new("/run/tls.key"));
+        for (text, word) in [
+            ("{ listen: '127.0.0.1:1', port: 1 }", "port"),
+            ("{ listen: '127.0.0.1:1', tls: { certificate: a } }", "privateKey"),
+            ("{ listen: '127.0.0.1:1', extraHosts: ['https://a'] }", "expected HOST"),
+            ("{ listen: localhost }", "listen"),
+        ] {
+            let error = serde_saphyr::from_str::<ServeConfig>(text).unwrap_err().to_string();
+            assert!(error.contains(word) || error.contains("socket address"), "{text}: {error}");
+        }
     }
 }

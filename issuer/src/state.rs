@@ -34,7 +34,9 @@ impl StateDirectory {
     pub fn load(&self, owner: &Owner) -> Result<Record, StateError> {
         let path = self.path(owner);
         match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| StateError::Unreadable { path, source }),
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|source| StateError::Unreadable { path, source })
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Record::default()),
             Err(source) => Err(StateError::Io { path, source }),
         }

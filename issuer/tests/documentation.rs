@@ -1,5 +1,13 @@
 //! Every configuration that the documentation shows is one that the service takes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 use std::path::Path;
 
 use chancery_issuer::config::Config;

@@ -51,7 +51,7 @@ impl TargetConfig {
         let given = [self.directory.as_ref().map(Location::Directory), self.s3.as_ref().map(Location::S3)];
         let mut given = given.into_iter().flatten();
         let Some(location) = given.next() else { return Err(TargetError::NoLocation) };
-        let others: Vec<&str> = given.map(|location| location.field()).collect();
+        let others: Vec<&str> = given.map(Location::field).collect();
         if !others.is_empty() {
             let given = std::iter::once(location.field()).chain(others).collect::<Vec<_>>().join("` and `");
             return Err(TargetError::SeveralLocations { given });

@@ -3,6 +3,8 @@
 //!
 //! The program under measurement is the one `CHANCERY_BIN` names; `bench/run` sets it to an optimised build.
 
+#![allow(clippy::indexing_slicing, reason = "a measurement fails by panicking")]
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -106,10 +108,10 @@ impl Setting {
 }
 
 async fn make_key(dir: &Scratch, number: usize) -> Result<String> {
-    let (private, public) = (dir.join(&format!("made/{number}.key")), dir.join(&format!("made/{number}.pub")));
+    let (private, public) =
+        (dir.join(&format!("made/{number}.key")), dir.join(&format!("made/{number}.pub")));
     let paths = [private.display().to_string(), public.display().to_string()];
-    let arguments =
-        ["keygen", "new", "--algorithm", "p-256", "--private", &paths[0], "--public", &paths[1]];
+    let arguments = ["keygen", "new", "--algorithm", "p-256", "--private", &paths[0], "--public", &paths[1]];
     chancery::run(&arguments).await?.success()?;
     let jwks = chancery::run(&["keygen", "jwks", "--key", &paths[1]]).await?.success()?;
     let jwks: serde_json::Value = serde_json::from_str(&jwks)?;
@@ -149,7 +151,10 @@ async fn visibility(setting: &Setting, minio: &Minio) -> Result<()> {
     let (mut served, mut on_disk, mut in_bucket, mut writes) = (vec![], vec![], vec![], vec![]);
     for (number, kid) in setting.kids.iter().enumerate().skip(1) {
         let added = Instant::now();
-        fs::copy(setting.dir.join(&format!("made/{number}.pub")), setting.dir.join(&format!("keys/{number}.pub")))?;
+        fs::copy(
+            setting.dir.join(&format!("made/{number}.pub")),
+            setting.dir.join(&format!("keys/{number}.pub")),
+        )?;
         let jwks_url = setting.jwks_url();
         let (by_us, on_file, by_bucket) = tokio::try_join!(
             setting.shown(&jwks_url, kid),

@@ -25,8 +25,9 @@ impl RelyingPartyOfOneIssuer {
     pub async fn verify(&self, token: &str) -> anyhow::Result<String> {
         let url = format!("{}/.well-known/openid-configuration", self.issuer);
         let discovery: Value = self.json(&url).await?;
-        ensure!(discovery["issuer"] == self.issuer, "the discovery document names another issuer");
-        let jwks_uri = discovery["jwks_uri"].as_str().context("the discovery document names no jwks_uri")?;
+        let text = |member: &str| discovery.get(member).and_then(Value::as_str);
+        ensure!(text("issuer") == Some(&self.issuer), "the discovery document names another issuer");
+        let jwks_uri = text("jwks_uri").context("the discovery document names no jwks_uri")?;
         let keys: JwkSet = serde_json::from_value(self.json(jwks_uri).await?)?;
 
         let header = decode_header(token)?;
@@ -34,12 +35,14 @@ impl RelyingPartyOfOneIssuer {
         let Some(key) = keys.find(&kid) else {
             bail!("the issuer publishes no key {kid}");
         };
-        let algorithm: Algorithm = key.common.key_algorithm.context("the key names no alg")?.to_string().parse()?;
+        let algorithm: Algorithm =
+            key.common.key_algorithm.context("the key names no alg")?.to_string().parse()?;
         let mut validation = Validation::new(algorithm);
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[self.audience]);
         let verified = decode::<Value>(token, &DecodingKey::from_jwk(key)?, &validation)?;
-        Ok(verified.claims["sub"].as_str().context("the token has no subject")?.to_owned())
+        let subject = verified.claims.get("sub").and_then(Value::as_str);
+        Ok(subject.context("the token has no subject")?.to_owned())
     }
 
     async fn json(&self, url: &str) -> anyhow::Result<Value> {

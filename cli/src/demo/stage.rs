@@ -73,7 +73,11 @@ impl Stage {
     /// Tells how to look for oneself.
     pub fn invite(&self) {
         println!("\nThe issuer keeps running. Read it as a relying party would:\n");
-        println!("    curl --cacert {} {}", self.folder.path().join("ca.pem").display(), self.issuer.discovery_url());
+        println!(
+            "    curl --cacert {} {}",
+            self.folder.path().join("ca.pem").display(),
+            self.issuer.discovery_url()
+        );
         println!("    {}\n", self.issuer.jwks_uri());
         println!("Ctrl-C ends it and removes {}.", self.folder.path().display());
     }

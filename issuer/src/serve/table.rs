@@ -67,11 +67,11 @@ fn add(places: &mut Places, issuers: &[IssuerUrl], position: usize) -> Result<()
             // An extra host may repeat an issuer's own host.
             Entry::Occupied(entry) if entry.get().0 == position => {}
             Entry::Occupied(entry) => {
-                let first = issuers.get(entry.get().0).unwrap_or(issuer).clone();
+                let first = Box::new(issuers.get(entry.get().0).unwrap_or(issuer).clone());
                 return Err(TableError::SharedPath {
                     path: entry.key().clone(),
                     first,
-                    second: issuer.clone(),
+                    second: Box::new(issuer.clone()),
                 });
             }
         }
@@ -176,9 +176,9 @@ pub enum TableError {
         /// The path.
         path: String,
         /// Who has it.
-        first: IssuerUrl,
+        first: Box<IssuerUrl>,
         /// Who also wants it.
-        second: IssuerUrl,
+        second: Box<IssuerUrl>,
     },
     /// Documents of an issuer that is not in the configuration.
     #[error(

@@ -141,7 +141,7 @@ fn of_cause(error: &(dyn Error + 'static)) -> Option<FailureKind> {
         return Some(of_tls(error));
     }
     let error = error.downcast_ref::<io::Error>()?;
-    if error.get_ref().is_some_and(|wrapped| wrapped.is::<rustls::Error>()) {
+    if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>) {
         return None;
     }
     match error.kind() {
