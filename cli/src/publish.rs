@@ -33,7 +33,7 @@ pub enum Command {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Each write is made on the condition that the object is still what was read. Objects without our ownership\nmarker are not touched; docs/targets.md describes the targets and the permissions they need.\nExit code: 0 when the target is up to date (afterwards), 3 when `plan` found something to write, 1 when it is refused."
+    after_help = "Each write is made on the condition that the object is still what was read. Objects without our ownership marker are not touched; docs/targets.md describes the targets and the permissions they need.\nExit code: 0 when the target is up to date (afterwards), 3 when `plan` found something to write, 1 when it is refused."
 )]
 pub struct Args {
     /// The issuer URL, exactly as kube-apiserver's --service-account-issuer has it
@@ -61,7 +61,8 @@ pub struct Args {
 }
 
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
-    log_to_stderr(false, "warn");
+    // Where no machine gives credentials, the SDK reports each way in which it did not get any; the error is enough.
+    log_to_stderr(false, "warn,aws_config=error");
     let (args, apply) = match command {
         Command::Plan(args) => (args, false),
         Command::Apply(args) => (args, true),

@@ -159,7 +159,10 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
             Kind::Misconfigured,
             "give credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, a role or `credentialsFile`",
         ),
-        (Some(_), _) => (Kind::Unavailable, "look at the service that gives the credentials"),
+        (Some(_), _) => (
+            Kind::Unavailable,
+            "give credentials, or look at the service that was asked for them",
+        ),
         (None, SdkError::ConstructionFailure(_)) => {
             (Kind::Misconfigured, "correct the target's `bucket`, `endpoint` and `region`")
         }
@@ -174,10 +177,10 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
     Failure::new(kind, cause, remedy)
 }
 
-/// An error and what lies behind it, each thing said once.
+/// What lies behind an error of the SDK, each thing said once. Its own word names a stage of the client.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
-    let mut next = Some(error);
+    let mut next = error.source().or(Some(error));
     while let Some(error) = next {
         let text = error.to_string();
         if !words.iter().any(|said| said.contains(&text)) {

@@ -36,8 +36,11 @@ pub(super) async fn connect(target: &S3Target) -> Result<Client, TargetError> {
         .timeout_config(timeouts.build());
     let shared = with_credentials(with_region(loader, target), target)?.load().await;
     if shared.region().is_none() {
-        let remedy = "name the bucket's region, here or in AWS_REGION or the profile";
-        return Err(TargetError::illegal("s3.region", "", remedy));
+        return Err(TargetError::IllegalValue {
+            field: "s3.region",
+            came: "not set".to_owned(),
+            remedy: "name the bucket's region there, in AWS_REGION or in the profile".to_owned(),
+        });
     }
     let mut config = Builder::from(&shared)
         .force_path_style(target.path_style)
