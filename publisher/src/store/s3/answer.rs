@@ -159,10 +159,9 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
             Kind::Misconfigured,
             "give credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, a role or `credentialsFile`",
         ),
-        (Some(_), _) => (
-            Kind::Unavailable,
-            "give credentials, or look at the service that was asked for them",
-        ),
+        (Some(_), _) => {
+            (Kind::Unavailable, "give credentials, or look at the service that was asked for them")
+        }
         (None, SdkError::ConstructionFailure(_)) => {
             (Kind::Misconfigured, "correct the target's `bucket`, `endpoint` and `region`")
         }
