@@ -316,3 +316,6 @@ impl<'a> Subject<'a> {
 fn equal<T: PartialEq + fmt::Debug>(what: &str, came: T, expected: T) -> Checked {
     if came == expected { Ok(()) } else { Err(format!("{what}: {came:?} came, expected {expected:?}")) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@
 //! | [`verify`] | the outside view |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
-#[cfg(feature = "conformance")]
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod publish;
 pub mod store;

@@ -1,11 +1,9 @@
 //! The battery on the stores that need no server.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-use chancery_publisher::conformance::run_all;
-use chancery_publisher::store::directory::DirectoryStore;
-use chancery_publisher::store::memory::MemoryStore;
-use chancery_publisher::{DocumentStore, TargetConfig};
+use super::run_all;
+use crate::store::directory::DirectoryStore;
+use crate::store::memory::MemoryStore;
+use crate::{DocumentStore, TargetConfig};
 
 async fn passes(store: &dyn DocumentStore) {
     let passed = run_all(store).await.unwrap_or_else(|failed| panic!("{}: {failed}", store.describe()));
@@ -36,10 +34,10 @@ async fn directory_opened_from_configuration() {
 mod notices {
     use async_trait::async_trait;
     use chancery_core::publication::{Precondition, StoredObject, Version};
-    use chancery_publisher::store::Put;
-    use chancery_publisher::{DocumentStore, StoreError};
 
     use super::{MemoryStore, run_all};
+    use crate::store::Put;
+    use crate::{DocumentStore, StoreError};
 
     #[derive(Clone, Copy, Debug)]
     enum Breach {
