@@ -33,7 +33,8 @@ enum LogFormat {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let config = Config::read(&args.config)?;
-    runtime::log_to_stderr(args.log_format == LogFormat::Json, "info");
+    // kube logs every retry and whole answers; what a source cannot read is said by us, once.
+    runtime::log_to_stderr(args.log_format == LogFormat::Json, "info,kube_runtime=error,kube_client=error");
     runtime::block_on(2, async {
         let issuer = Issuer::open(config, &args.config).await?;
         if args.check {

@@ -18,7 +18,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use chancery_core::{CachePolicy, DocumentKind, DocumentSet, Jwks, PublicKey};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PublicKeyData as _};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PublicKeyData as _};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, Stream};
 
@@ -34,7 +34,11 @@ struct Served {
 impl Served {
     fn start() -> Self {
         let scratch = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
         let mut ca = CertificateParams::new(Vec::new()).unwrap();
+        // A name of its own: an authority of the same name and another key is another fault.
+        ca.distinguished_name.push(DnType::CommonName, format!("authority of {address}"));
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca_key = KeyPair::generate().unwrap();
         fs::write(scratch.path().join("ca.pem"), ca.self_signed(&ca_key).unwrap().pem()).unwrap();
@@ -44,8 +48,6 @@ impl Served {
         let key = PublicKey::from_spki_der(&key.subject_public_key_info()).unwrap();
         fs::write(scratch.path().join("sa.pub"), key.to_pem()).unwrap();
 
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let answers = answers(&key);
         std::thread::spawn(move || serve(&listener, &config, &answers));
         Self { scratch, address, key }

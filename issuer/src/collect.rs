@@ -98,6 +98,7 @@ impl Collector {
                 self.metrics.source_failed(&SourceLabels::new(&self.issuer, &source.name));
                 warn!(issuer = %self.issuer, source = source.name, "cannot read a source, keeping what it showed last: {error}");
             }
+            SourceEvent::Found { .. } => {}
             SourceEvent::Gone { source } => {
                 info!(issuer = %self.issuer, source = source.name, "a source is gone, its keys stay for their residence time");
             }

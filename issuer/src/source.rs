@@ -66,6 +66,12 @@ pub enum SourceKind {
 /// What a source has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceEvent {
+    /// One of several sources at a place is known now, as a replica of a control plane, and has not been read yet.
+    /// All that are known at the start come before the first reading of any.
+    Found {
+        /// Which source.
+        source: SourceId,
+    },
     /// A complete reading: all keys that the source shows now.
     Listed {
         /// Which source.

@@ -64,6 +64,11 @@ fn a_child_ends_when_the_test_process_is_killed() -> Result<()> {
 fn holds_a_child_until_it_is_killed() -> Result<()> {
     let dir = Scratch::new("process")?;
     let child = sleeper(&dir)?;
+    // The kernel is asked to end it with us just before it becomes `sleep`.
+    let name = format!("/proc/{}/comm", child.id());
+    while std::fs::read_to_string(&name)?.trim() != "sleep" {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     println!("\nholds {}", child.id());
     std::thread::sleep(SOON);
     Ok(())

@@ -122,6 +122,9 @@ impl KubeApiserver {
     pub async fn run(self, reporter: Reporter) {
         match self.replicas {
             Replicas::Fixed(replicas) => {
+                for replica in &replicas {
+                    reporter.sibling(replica.url()).found().await;
+                }
                 let readers = replicas.into_iter().map(|replica| {
                     let reporter = reporter.sibling(replica.url());
                     replica.run(reporter)
@@ -173,6 +176,9 @@ async fn follow(mut slices: Objects<EndpointSlice>, access: Access, mut reporter
         let left: Vec<String> = running.keys().filter(|url| !listed.contains(*url)).cloned().collect();
         for reader in left.iter().filter_map(|url| running.remove(url)) {
             reader.end().await;
+        }
+        for url in listed.iter().filter(|url| !running.contains_key(*url)) {
+            reporter.sibling(url).found().await;
         }
         for url in listed {
             if let Entry::Vacant(place) = running.entry(url) {

@@ -55,6 +55,12 @@ impl Reporter {
         }
     }
 
+    /// Says that there is such a source, before it is read.
+    #[cfg(feature = "kube")]
+    pub async fn found(&self) {
+        self.send(SourceEvent::Found { source: self.source.clone() }).await;
+    }
+
     /// Says that the source is not there any more.
     #[cfg(feature = "kube")]
     pub async fn gone(&self) {

@@ -106,8 +106,15 @@ pub struct Running {
 }
 
 impl Running {
+    /// The next event after the announcements of what will be read.
     pub async fn event(&mut self) -> Result<SourceEvent> {
-        timeout(SOON, self.events.recv()).await.context("no event")?.context("the source has ended")
+        loop {
+            let event = timeout(SOON, self.events.recv()).await.context("no event")?;
+            match event.context("the source has ended")? {
+                SourceEvent::Found { .. } => {}
+                event => return Ok(event),
+            }
+        }
     }
 
     /// The next event, which must list these keys and skip nothing.
@@ -140,7 +147,9 @@ impl Running {
                     sources.insert(name, Some(keys.iter().map(|key| key.key_id().to_string()).collect()))
                 }
                 SourceEvent::Failed { source, .. } => sources.insert(source.name, None),
-                SourceEvent::Gone { source } => sources.remove(&source.name).map(|_| None),
+                SourceEvent::Gone { source } | SourceEvent::Found { source } => {
+                    sources.remove(&source.name).map(|_| None)
+                }
             };
         }
         Ok(sources)

@@ -60,7 +60,7 @@ impl Bench {
                     return assert_eq!(keys.iter().collect::<Vec<_>>(), expected);
                 }
                 SourceEvent::Failed { .. } => {}
-                SourceEvent::Gone { .. } => panic!("files are never gone"),
+                SourceEvent::Gone { .. } | SourceEvent::Found { .. } => panic!("files are not found or gone"),
             }
         }
     }
