@@ -14,14 +14,16 @@ demo: ## the whole loop on this machine, until Ctrl-C
 servers: ## fetch and build the real servers of the tests
 	@tests/servers/install
 
+# The program is built first: cargo does not build it for the tests of another package.
 test: servers ## every test, on real servers
+	cargo build --workspace
 	cargo test --workspace
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy $(OFFLINE) -- -D warnings
-	cargo test -p e2e --test floors
+	cargo test --workspace --test floors
 	$(DENY) check bans licenses sources
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
 
