@@ -111,7 +111,7 @@ impl<'a> Demo<'a> {
         let token = self.mint("stranger", &stranger)?;
         match self.relying_party.verify(&token).await {
             Err(reason) => {
-                self.narrator.step(&format!("a token of the unpublished key is refused: {reason:#}"))
+                self.narrator.step(&format!("a token of the unpublished key is refused: {reason:#}"));
             }
             Ok(_) => bail!("a token of an unpublished key was accepted"),
         }

@@ -118,7 +118,7 @@ impl Collector {
         match state.save(owner, &record) {
             Ok(()) => *recorded = record,
             Err(problem) => {
-                error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem))
+                error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem));
             }
         }
     }

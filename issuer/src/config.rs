@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chancery_core::profile::RelyingParty;
 use chancery_core::publication::Owner;
 use chancery_core::{CachePolicy, IssuerUrl};
 use chancery_publisher::target::TargetConfig;
@@ -94,13 +95,22 @@ pub struct VerifyConfig {
     pub every: Duration,
     /// PEM certificates of a private CA that relying parties trust, instead of the public ones.
     pub ca: Option<PathBuf>,
+    /// The relying parties that matter; all of them when empty. A private issuer cannot please the public clouds.
+    #[serde(rename = "for")]
+    pub parties: Vec<RelyingParty>,
     /// `HOST:PORT:ADDRESS` overrides, for clusters whose own DNS answers differently from the world's.
     pub resolve: Vec<String>,
 }
 
 impl Default for VerifyConfig {
     fn default() -> Self {
-        Self { enabled: true, every: Duration::from_secs(60), ca: None, resolve: Vec::new() }
+        Self {
+            enabled: true,
+            every: Duration::from_secs(60),
+            ca: None,
+            parties: Vec::new(),
+            resolve: Vec::new(),
+        }
     }
 }
 

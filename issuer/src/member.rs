@@ -1,9 +1,9 @@
 //! One issuer among those of the process: its sources, index, targets and outside view, opened and then spawned.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use chancery_core::residence::Record;
+use chancery_publisher::verify::address::{GivenAddress, GivenAddressError};
 use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
 use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
@@ -144,24 +144,16 @@ fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {
         })?;
         options.trust = Trust::Only(pem);
     }
+    if !verify.parties.is_empty() {
+        options.parties.clone_from(&verify.parties);
+    }
     for text in &verify.resolve {
-        let (host, address) = resolve(text)?;
-        options.addresses.insert(host, address);
+        let explain = |problem: GivenAddressError| format!("`verify.resolve`: {problem}");
+        let given: GivenAddress = text.parse().map_err(explain)?;
+        given.suits(&opening.config.url).map_err(explain)?;
+        options.addresses.insert(given.host, given.address);
     }
     Verifier::new(options).map_err(|problem| crate::chain(&problem))
-}
-
-/// Reads `HOST:PORT:ADDRESS`, as curl's `--resolve` takes it.
-fn resolve(text: &str) -> Result<(String, SocketAddr), String> {
-    let parts = || {
-        let (host, rest) = text.split_once(':')?;
-        let (port, address) = rest.split_once(':')?;
-        let address = address.trim_matches(['[', ']']).parse().ok()?;
-        Some((host.to_ascii_lowercase(), SocketAddr::new(address, port.parse().ok()?)))
-    };
-    parts().ok_or_else(|| {
-        format!("`verify.resolve` entry {text:?} cannot be read; expected HOST:PORT:ADDRESS such as id.example.com:443:192.0.2.7")
-    })
 }
 
 fn refused(opening: Opening<'_>, line: u64, problem: String) -> RunError {

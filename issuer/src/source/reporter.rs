@@ -95,6 +95,7 @@ mod tests {
                 SourceEvent::Listed { keys, .. } => format!("listed {}", keys.len()),
                 SourceEvent::Failed { error, .. } => format!("failed {error}"),
                 SourceEvent::Gone { .. } => "gone".to_owned(),
+                SourceEvent::Found { .. } => "found".to_owned(),
             });
         }
         told
