@@ -195,11 +195,7 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let mut config: Self = serde_saphyr::from_str(text)
             .map_err(|error| ConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
-        config.check().map_err(|(line, problem)| ConfigError::Value {
-            path: path.to_owned(),
-            line,
-            problem,
-        })?;
+        config.check().map_err(|(line, problem)| ConfigError::value(path, line, problem))?;
         config.start_paths_at(path.parent().unwrap_or(Path::new("")));
         Ok(config)
     }
@@ -286,4 +282,16 @@ pub enum ConfigError {
         /// What came, what was expected, what to do.
         problem: String,
     },
+}
+
+impl ConfigError {
+    /// A value in `line` of the file at `path` cannot be used, for the reason in `problem`.
+    pub(crate) fn value(path: &Path, line: u64, problem: String) -> Self {
+        Self::Value { path: path.to_owned(), line, problem }
+    }
+
+    /// What `line` of the file at `path` names cannot be opened.
+    pub(crate) fn refuse(path: &Path, line: u64, problem: &dyn std::error::Error) -> Self {
+        Self::value(path, line, crate::chain(problem))
+    }
 }

@@ -26,6 +26,7 @@ pub mod run;
 pub mod serve;
 pub mod source;
 pub mod state;
+mod tasks;
 
 /// An error with its causes on one line, for logs.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

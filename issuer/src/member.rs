@@ -1,5 +1,6 @@
 //! One issuer among those of the process: its sources, index, targets and outside view, opened and then spawned.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use chancery_core::residence::Record;
@@ -9,15 +10,35 @@ use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
 
 use crate::collect::Collector;
-use crate::config::{ConfigError, PublishedTarget};
+use crate::config::{ConfigError, IssuerConfig, PublishedTarget};
 use crate::index::{Index, Publication};
+use crate::leadership::Leading;
+use crate::metrics::Metrics;
 use crate::outside::{Outside, View};
 use crate::reconcile::Reconciler;
-use crate::run::{Opening, RunError, Shared, Tasks, refuse};
 use crate::source::Source;
+use crate::state::StateDirectory;
+use crate::tasks::Tasks;
 
 /// Readings waiting for the collector; a source that is faster waits.
 const EVENTS: usize = 64;
+
+/// What the tasks of one issuer have in common, and what ties the issuers together.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub metrics: Arc<Metrics>,
+    pub leading: Leading,
+    pub shutdown: watch::Receiver<bool>,
+}
+
+/// Where one issuer's configuration came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    pub config: &'a IssuerConfig,
+    pub path: &'a Path,
+    pub base: &'a Path,
+    pub state: Option<&'a StateDirectory>,
+}
 
 /// One issuer, ready to run.
 #[derive(Debug)]
@@ -32,16 +53,18 @@ pub(crate) struct Member {
 
 impl Member {
     /// Opens everything one issuer names.
-    pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, RunError> {
+    pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, ConfigError> {
         let Opening { config, path, base, state } = opening;
         let owner = config.owner();
         let mut sources = Vec::new();
         for (position, source) in config.sources.iter().enumerate() {
             let opened = Source::open(&source.value, position, base).await;
-            sources.push(opened.map_err(|problem| refuse(path, source.referenced.line(), &problem))?);
+            sources.push(
+                opened.map_err(|problem| ConfigError::refuse(path, source.referenced.line(), &problem))?,
+            );
         }
         let record = match state {
-            Some(state) => state.load(&owner).map_err(|problem| refuse(path, line, &problem))?,
+            Some(state) => state.load(&owner).map_err(|problem| ConfigError::refuse(path, line, &problem))?,
             None => Record::default(),
         };
         let (events, receiver) = mpsc::channel(EVENTS);
@@ -76,7 +99,7 @@ impl Member {
             true => Some(Outside {
                 issuer: config.url.clone(),
                 views: views(&config.targets),
-                verifier: verifier(opening).map_err(|problem| refused(opening, line, problem))?,
+                verifier: verifier(opening).map_err(|problem| ConfigError::value(path, line, problem))?,
                 every: config.verify.every,
                 publications: publications.clone(),
                 published: publishings,
@@ -121,9 +144,9 @@ async fn announce(mut publications: watch::Receiver<Option<Arc<Publication>>>, c
 async fn open_target(
     target: &Spanned<PublishedTarget>,
     opening: Opening<'_>,
-) -> Result<Arc<dyn chancery_publisher::store::DocumentStore>, RunError> {
+) -> Result<Arc<dyn chancery_publisher::store::DocumentStore>, ConfigError> {
     let opened = target.value.to.open().await;
-    opened.map_err(|problem| refuse(opening.path, target.referenced.line(), &problem))
+    opened.map_err(|problem| ConfigError::refuse(opening.path, target.referenced.line(), &problem))
 }
 
 /// The issuer URL itself, and every target that relying parties read at an address of its own.
@@ -154,8 +177,4 @@ fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {
         options.addresses.insert(given.host, given.address);
     }
     Verifier::new(options).map_err(|problem| crate::chain(&problem))
-}
-
-fn refused(opening: Opening<'_>, line: u64, problem: String) -> RunError {
-    RunError::Refused(ConfigError::Value { path: opening.path.to_owned(), line, problem })
 }

@@ -9,29 +9,21 @@ use std::time::Duration;
 
 use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::admin::Admin;
-use crate::config::{Config, ConfigError, IssuerConfig};
+use crate::config::{Config, ConfigError};
 use crate::index::Publication;
-use crate::leadership::{Leadership, Leading};
-use crate::member::Member;
+use crate::leadership::Leadership;
+use crate::member::{Member, Opening, Shared};
 use crate::metrics::Metrics;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
 use crate::state::StateDirectory;
+use crate::tasks::Tasks;
 
 /// How long writes under way and requests in flight may take after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(15);
-
-/// What the tasks of one issuer have in common, and what ties the issuers together.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
-    pub metrics: Arc<Metrics>,
-    pub leading: Leading,
-    pub shutdown: watch::Receiver<bool>,
-}
 
 /// A service whose every part is open and none runs yet.
 #[derive(Debug)]
@@ -57,13 +49,13 @@ impl Issuer {
         let election = config.leader_election.as_ref();
         let leadership = Leadership::open(election.map(|election| &election.value), base)
             .await
-            .map_err(|problem| refuse(path, line_of(election), &problem))?;
+            .map_err(|problem| ConfigError::refuse(path, line_of(election), &problem))?;
         let shared = Shared { metrics: metrics.clone(), leading: leadership.leading(), shutdown: stopping };
 
         let state = match &config.state {
             Some(state) => Some(
                 StateDirectory::open(&state.value.directory)
-                    .map_err(|problem| refuse(path, state.referenced.line(), &problem))?,
+                    .map_err(|problem| ConfigError::refuse(path, state.referenced.line(), &problem))?,
             ),
             None => None,
         };
@@ -73,17 +65,19 @@ impl Issuer {
             members.push(Member::open(opening, issuer.referenced.line(), &shared).await?);
         }
 
-        let documents = documents(&config).map_err(|problem| refuse(path, 1, &problem))?;
+        let documents = documents(&config).map_err(|problem| ConfigError::refuse(path, 1, &problem))?;
         let mut servers = Vec::new();
         for serve in &config.serve {
             let server = Server::bind(&serve.value, documents.clone(), metrics.clone()).await;
-            servers.push(server.map_err(|problem| refuse(path, serve.referenced.line(), &problem))?);
+            servers.push(
+                server.map_err(|problem| ConfigError::refuse(path, serve.referenced.line(), &problem))?,
+            );
         }
         let admin = match &config.admin {
             Some(admin) => Some(
                 Admin::bind(&admin.value, documents.clone(), metrics.clone())
                     .await
-                    .map_err(|problem| refuse(path, admin.referenced.line(), &problem))?,
+                    .map_err(|problem| ConfigError::refuse(path, admin.referenced.line(), &problem))?,
             ),
             None => None,
         };
@@ -137,39 +131,6 @@ impl Issuer {
     }
 }
 
-/// The tasks of the process, by how they end.
-#[derive(Debug, Default)]
-pub(crate) struct Tasks {
-    /// Reconcilers: end between two publications.
-    pub writing: JoinSet<()>,
-    /// Servers: end when requests in flight are answered.
-    pub serving: JoinSet<()>,
-    /// Whoever only watches: dropped where it stands.
-    pub watching: JoinSet<()>,
-}
-
-impl Tasks {
-    /// Resolves when a task ended that should have run on.
-    async fn lost(&mut self) -> String {
-        let lost = tokio::select! {
-            Some(lost) = self.writing.join_next() => lost,
-            Some(lost) = self.serving.join_next() => lost,
-            Some(lost) = self.watching.join_next() => lost,
-            else => return std::future::pending().await,
-        };
-        lost.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string())
-    }
-}
-
-/// Where one issuer's configuration came from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening<'a> {
-    pub config: &'a IssuerConfig,
-    pub path: &'a Path,
-    pub base: &'a Path,
-    pub state: Option<&'a StateDirectory>,
-}
-
 fn documents(config: &Config) -> Result<Documents, crate::serve::TableError> {
     let issuers: Vec<_> = config.issuers.iter().map(|issuer| issuer.value.url.clone()).collect();
     let extra: Vec<ExtraHost> =
@@ -197,17 +158,13 @@ fn line_of<T>(section: Option<&Spanned<T>>) -> u64 {
     section.map_or(1, |section| section.referenced.line())
 }
 
-pub(crate) fn refuse(path: &Path, line: u64, problem: &dyn std::error::Error) -> RunError {
-    RunError::Refused(ConfigError::Value { path: path.to_owned(), line, problem: crate::chain(problem) })
-}
-
 /// Why the service does not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// Something the configuration names cannot be used.
     #[error(transparent)]
-    Refused(ConfigError),
+    Refused(#[from] ConfigError),
     /// A task ended.
     #[error(
         "a part of the service ended although it should run on ({0}); the process stops so that its supervisor starts it anew"
