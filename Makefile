@@ -25,7 +25,7 @@ check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo clippy $(OFFLINE) -- -D warnings
 	cargo test --workspace --test floors
 	$(DENY) check bans licenses sources
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --quiet
 
 bench: dist ## ratios against nginx and openssl, memory, latencies; one run, printed
 	bench/run

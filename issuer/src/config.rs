@@ -2,7 +2,7 @@
 //!
 //! An unknown field, a wrong type or a bad URL is refused by the parser, which names the line. What can only be
 //! known after parsing (a missing file, a kind that was not built in, two issuers at one place) is refused by
-//! [`Config::check`] and by the parts that open it, which name the line too.
+//! `Config::check` and by the parts that open it, which name the line too.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3 |
-//! | [`publish`] | [`publish()`]: the executor of publication plans |
+//! | [`mod@publish`] | [`publish()`]: the executor of publication plans |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
