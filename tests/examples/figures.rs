@@ -47,10 +47,10 @@ impl Setting {
     async fn new(minio: &Minio) -> Result<Self> {
         let dir = Scratch::new("figures")?;
         let authority = Authority::new(dir.path())?;
-        authority.issue(&dir.join("tls"), &LOOPBACK)?;
-        for folder in ["keys", "made", "www", "state"] {
+        for folder in ["tls", "keys", "made", "www", "state"] {
             fs::create_dir_all(dir.join(folder))?;
         }
+        authority.issue(&dir.join("tls"), &LOOPBACK)?;
         let mut kids = Vec::new();
         for number in 0..=KEYS {
             kids.push(make_key(&dir, number).await?);
