@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use chancery_core::{DocumentKind, IssuerUrl, KeyId, PublicKey};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
 /// Everything on disk; removed when dropped.
@@ -31,6 +31,9 @@ impl Stage {
         let ca_key = KeyPair::generate()?;
         let mut ca_params = CertificateParams::new(Vec::new())?;
         ca_params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate whose issuer bears the same name as itself for self-signed.
+        ca_params.distinguished_name = DistinguishedName::new();
+        ca_params.distinguished_name.push(DnType::CommonName, "Chancery demo CA");
         let ca = ca_params.self_signed(&ca_key)?;
         let key = KeyPair::generate()?;
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
