@@ -44,6 +44,10 @@ impl Witness {
                 testimony.look(&client, &base).await;
                 tokio::time::sleep(EVERY).await;
             }
+            // The end is looked at twice, however short the time was in which something was shown.
+            for _ in 0..2 {
+                testimony.look(&client, &base).await;
+            }
             testimony
         });
         Self { stop, task }
