@@ -244,9 +244,8 @@ impl Config {
                 s3.filter_map(|s3| s3.credentials_file.as_mut()).for_each(start);
             }
         }
-        for tls in self.serve.iter_mut().filter_map(|serve| serve.value.tls.as_mut()) {
-            start(&mut tls.certificate);
-            start(&mut tls.private_key);
+        for serve in &mut self.serve {
+            serve.value = serve.value.clone().below(folder);
         }
         self.state.iter_mut().for_each(|state| start(&mut state.value.directory));
     }
