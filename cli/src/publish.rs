@@ -1,13 +1,12 @@
 //! `chancery publish`: documents to a target, once, from a pipeline or by hand.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use chancery_core::publication::{Desired, Owner};
-use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId};
+use chancery_core::publication::Desired;
+use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner};
 use chancery_publisher::publish::{execute, prepare};
 use chancery_publisher::{DocumentStore, default_owner};
 
@@ -77,7 +76,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
 /// What the arguments ask for.
 struct Wish {
     documents: DocumentSet,
-    tombstones: BTreeSet<KeyId>,
+    tombstones: Vec<KeyId>,
     owner: Owner,
     adopt: bool,
 }
@@ -86,7 +85,7 @@ impl Wish {
     fn of(args: &Args) -> anyhow::Result<Self> {
         let jwks =
             Jwks::new(args.keys.read()?).context("no key was given; an empty set is never published")?;
-        let tombstones: BTreeSet<KeyId> = args.withdraw.iter().cloned().collect();
+        let tombstones = args.withdraw.clone();
         let both = tombstones.iter().find(|id| jwks.contains(id));
         ensure!(
             both.is_none(),
@@ -104,6 +103,7 @@ impl Wish {
             documents: &self.documents,
             tombstones: &self.tombstones,
             owner: &self.owner,
+            generation: None,
             adopt_unmarked: self.adopt,
         }
     }

@@ -14,7 +14,10 @@
 //! | [`profile`] | what each relying party accepts, as one table with sources |
 //! | [`lint`] | an issuer URL and a key set held against those profiles |
 //! | [`residence`] | the union of what several key sources show, and how long a vanished key stays |
+//! | [`marker`] | whose an object is and how new, as its metadata says it |
 //! | [`publication`] | the difference between what a target holds and what it should, as conditional writes in safe order |
+//! | [`upload`] | the same for a relying party that is given the keys themselves |
+//! | [`trust`] | the calls that make a cloud trust an issuer |
 
 pub mod discovery;
 pub mod document;
@@ -22,10 +25,13 @@ pub mod issuer_url;
 pub mod jwks;
 pub mod key;
 pub mod lint;
+pub mod marker;
 pub mod pem;
 pub mod profile;
 pub mod publication;
 pub mod residence;
+pub mod trust;
+pub mod upload;
 
 mod json;
 
@@ -34,3 +40,4 @@ pub use document::{CachePolicy, Document, DocumentKind, DocumentSet};
 pub use issuer_url::IssuerUrl;
 pub use jwks::Jwks;
 pub use key::{Algorithm, KeyId, PublicKey};
+pub use marker::{Marker, Owner};

@@ -4,49 +4,20 @@
 //!
 //! 1. An object that carries another owner's marker, or none, blocks the whole target unless we were told to adopt
 //!    unmarked ones; a foreign marker always blocks.
-//! 2. A key on the target that is neither ours nor tombstoned by us stays, behind ours, and is reported. An entry
+//! 2. A JWKS of a higher generation than ours blocks until its writer's decisions are adopted: ours are older, as
+//!    after a restored backup.
+//! 3. A key on the target that is neither ours nor tombstoned by us stays, behind ours, and is reported. An entry
 //!    that we could not carry on unchanged blocks the target, because dropping it may reject somebody's tokens.
-//! 3. What is published is therefore our set, united with what stays, minus our own tombstones: never empty.
-//! 4. An object is written only if its bytes, media type, cache header or marker differ, and only on the condition
+//! 4. What is published is therefore our set, united with what stays, minus our own tombstones: never empty.
+//! 5. An object is written only if its bytes, media type, cache header or owner differ, and only on the condition
 //!    that it is still the version that was read, or still absent.
-//! 5. The JWKS is written before the discovery document that names it.
+//! 6. The JWKS is written before the discovery document that names it.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
+use crate::marker::{Marker, Owner};
 use crate::{Document, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
-
-/// The marker in an object's metadata that says whose it is: 1 to 128 visible ASCII characters.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner(String);
-
-impl Owner {
-    /// The marker as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::str::FromStr for Owner {
-    type Err = OwnerError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let legal = (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if legal { Ok(Self(text.to_owned())) } else { Err(OwnerError(text.to_owned())) }
-    }
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A text that cannot travel as object metadata.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("owner {0:?} cannot be used; expected 1 to 128 visible ASCII characters without spaces")]
-pub struct OwnerError(String);
 
 /// The version of a stored object, as its store names it: an ETag, a generation, a digest. Compared, never read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +33,7 @@ pub struct StoredObject {
     /// `Cache-Control` as stored.
     pub cache_control: Option<String>,
     /// The ownership marker, if there is one.
-    pub owner: Option<Owner>,
+    pub marker: Option<Marker>,
     /// What a conditional write must name.
     pub version: Version,
 }
@@ -84,6 +55,14 @@ impl Observed {
             DocumentKind::Discovery => self.discovery.as_ref(),
         }
     }
+
+    /// The place of the object of one kind.
+    pub fn object_mut(&mut self, kind: DocumentKind) -> &mut Option<StoredObject> {
+        match kind {
+            DocumentKind::Jwks => &mut self.jwks,
+            DocumentKind::Discovery => &mut self.discovery,
+        }
+    }
 }
 
 /// What we want of a target.
@@ -91,10 +70,12 @@ impl Observed {
 pub struct Desired<'a> {
     /// The documents with every key that must be visible.
     pub documents: &'a DocumentSet,
-    /// Keys that we published ourselves and have decided to withdraw.
-    pub tombstones: &'a BTreeSet<KeyId>,
-    /// Our marker.
+    /// Keys that we published ourselves and have decided to withdraw, the latest last.
+    pub tombstones: &'a [KeyId],
+    /// Who we are.
     pub owner: &'a Owner,
+    /// How many decisions of this owner we know; `None` for a writer without state, which goes on from what it finds.
+    pub generation: Option<u64>,
     /// Whether objects without any marker may be taken over.
     pub adopt_unmarked: bool,
 }
@@ -128,6 +109,8 @@ pub struct Plan {
     pub foreign: Vec<KeyId>,
     /// What the target holds once the writes are made.
     pub result: DocumentSet,
+    /// The marker that every write carries.
+    pub marker: Marker,
 }
 
 /// Why an object is written.
@@ -192,6 +175,18 @@ pub enum Blocked {
         /// Which object.
         kind: DocumentKind,
     },
+    /// The target was written from newer decisions than ours.
+    #[error(
+        "the JWKS is of generation {theirs} and our state of generation {ours}, so our state is older than what is published, as after a restored backup; adopt the newer decisions before writing"
+    )]
+    Behind {
+        /// The generation found.
+        theirs: u64,
+        /// The generation of our state.
+        ours: u64,
+        /// The keys that were withdrawn last, according to the target.
+        withdrawn: Vec<KeyId>,
+    },
     /// An entry of the published JWKS that we could not carry on unchanged.
     #[error(
         "the published JWKS has an entry that cannot be carried on unchanged (kid {kid:?}, kty {kty:?}); nothing was written, since dropping it may reject somebody's tokens. Remove it by hand if nobody signs with it"
@@ -210,6 +205,8 @@ pub enum Blocked {
 /// Says what blocks the target. Nothing of it may be written then.
 pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> {
     DocumentKind::ALL.into_iter().try_for_each(|kind| check_owner(desired, observed, kind))?;
+    let found = observed.jwks.as_ref().and_then(|object| object.marker.as_ref());
+    check_generation(desired, found)?;
 
     let (published, unreadable) = match observed.jwks.as_ref().map(|o| ObservedJwks::parse(&o.bytes)) {
         None => (ObservedJwks::default(), false),
@@ -238,13 +235,39 @@ pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> 
             object.map_or(Precondition::Absent, |o| Precondition::Unchanged(o.version.clone()));
         (!reasons.is_empty()).then_some(Write { document, precondition, reasons })
     });
-    Ok(Plan { writes: writes.collect(), foreign, result })
+    let writes = writes.collect();
+    Ok(Plan { writes, foreign, marker: marker(desired, found, result.jwks()), result })
+}
+
+fn check_generation(desired: Desired<'_>, found: Option<&Marker>) -> Result<(), Blocked> {
+    match (desired.generation, found) {
+        (Some(ours), Some(found)) if found.generation > ours => {
+            Err(Blocked::Behind { theirs: found.generation, ours, withdrawn: found.withdrawn.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the writes say about us: newer than what they replace, and every withdrawal that is still known.
+fn marker(desired: Desired<'_>, found: Option<&Marker>, result: &Jwks) -> Marker {
+    // A writer with state has adopted what was found, so its own tombstones are complete.
+    let carried = found.filter(|_| desired.generation.is_none()).map_or(&[][..], |found| &found.withdrawn);
+    let mut withdrawn: Vec<KeyId> = Vec::new();
+    for id in carried.iter().filter(|id| !desired.tombstones.contains(id)).chain(desired.tombstones) {
+        if !result.contains(id) && !withdrawn.contains(id) {
+            withdrawn.push(id.clone());
+        }
+    }
+    let next = found.map_or(1, |found| found.generation.saturating_add(1));
+    let generation = desired.generation.map_or(next, |ours| ours.max(next));
+    Marker { owner: desired.owner.clone(), generation, withdrawn }
 }
 
 fn check_owner(desired: Desired<'_>, observed: &Observed, kind: DocumentKind) -> Result<(), Blocked> {
-    match observed.object(kind).map(|object| &object.owner) {
-        Some(Some(theirs)) if theirs != desired.owner => {
-            Err(Blocked::ForeignOwner { kind, theirs: theirs.clone(), ours: desired.owner.clone() })
+    match observed.object(kind).map(|object| &object.marker) {
+        Some(Some(marker)) if marker.owner != *desired.owner => {
+            let (theirs, ours) = (marker.owner.clone(), desired.owner.clone());
+            Err(Blocked::ForeignOwner { kind, theirs, ours })
         }
         Some(None) if !desired.adopt_unmarked => Err(Blocked::Unmarked { kind }),
         _ => Ok(()),
@@ -283,7 +306,7 @@ fn difference(document: &Document, object: Option<&StoredObject>) -> Vec<Reason>
     if object.cache_control.as_deref() != Some(document.cache.header().as_str()) {
         reasons.push(Reason::CacheControl(object.cache_control.clone()));
     }
-    if object.owner.is_none() {
+    if object.marker.is_none() {
         reasons.push(Reason::Adopted);
     }
     reasons

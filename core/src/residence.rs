@@ -12,6 +12,8 @@
 //! 3. Time is accumulated, never read from a clock, and does not run for anybody while no source shows a key: an
 //!    empty source is far more often a mistake than a wish to stop every workload.
 //! 4. A resident whose time is up is tombstoned: this writer published it, so this writer may withdraw it.
+//! 5. Each change of what is published or withdrawn is a new generation. Decisions of a higher generation, found on
+//!    a target, are newer than ours and are adopted: our state is a restored backup, or another replica decided.
 //!
 //! The published order follows from the record and the readings alone, so a restart changes no byte.
 
@@ -39,7 +41,9 @@ pub struct KeyUnion {
     residents: BTreeMap<KeyId, Resident>,
     /// The order of the keys in the record, kept for those that no source has shown since.
     recorded: Vec<KeyId>,
-    tombstones: BTreeSet<KeyId>,
+    /// The latest last.
+    tombstones: Vec<KeyId>,
+    generation: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -61,14 +65,15 @@ impl KeyUnion {
             sources: BTreeMap::new(),
             residents: BTreeMap::new(),
             recorded: Vec::new(),
-            tombstones: record.tombstones.iter().cloned().collect(),
+            tombstones: record.tombstones.clone(),
+            generation: record.generation,
         };
         for recorded in &record.keys {
             let Some(key) = pem::read_public_keys(&recorded.public_key).keys.into_iter().next() else {
                 continue;
             };
             let (id, missing_for) = (key.key_id().clone(), Duration::from_secs(recorded.missing_for_seconds));
-            union.tombstones.remove(&id);
+            union.tombstones.retain(|tombstone| *tombstone != id);
             union.recorded.push(id.clone());
             union.residents.entry(id).or_insert(Resident { key, missing_for });
         }
@@ -82,19 +87,23 @@ impl KeyUnion {
             public_key: key.to_pem(),
             missing_for_seconds: self.residents.get(key.key_id()).map_or(0, |r| r.missing_for.as_secs()),
         });
-        Record { keys: keys.collect(), tombstones: self.tombstones.iter().cloned().collect() }
+        Record { generation: self.generation, keys: keys.collect(), tombstones: self.tombstones.clone() }
     }
 
     /// Takes a complete reading of one source.
     pub fn apply(&mut self, source: SourceId, keys: Vec<PublicKey>) {
+        let before = self.decisions();
         let dropped = self.sources.insert(source, keys).unwrap_or_default();
         self.settle(dropped);
+        self.count_change(&before);
     }
 
     /// Forgets a source that is gone for good, as a replica that left the control plane. Its keys become residents.
     pub fn remove(&mut self, source: &SourceId) {
+        let before = self.decisions();
         let dropped = self.sources.remove(source).unwrap_or_default();
         self.settle(dropped);
+        self.count_change(&before);
     }
 
     /// Lets time pass and returns the keys that are withdrawn by it.
@@ -110,9 +119,39 @@ impl KeyUnion {
         let withdrawn: Vec<KeyId> = over.map(|(id, _)| id.clone()).collect();
         for id in &withdrawn {
             self.residents.remove(id);
-            self.tombstones.insert(id.clone());
+            self.tombstones.push(id.clone());
+        }
+        if !withdrawn.is_empty() {
+            self.generation += 1;
         }
         withdrawn
+    }
+
+    /// Takes over decisions that were found on a target, if they are newer than ours: its withdrawals replace our
+    /// own, and no key of which only we still hold that it should be published comes back. Keys that a source shows
+    /// are never withdrawn by this.
+    pub fn adopt(&mut self, generation: u64, withdrawn: &[KeyId]) {
+        if generation <= self.generation {
+            return;
+        }
+        self.generation = generation;
+        self.residents.retain(|id, _| !withdrawn.contains(id));
+        let live: BTreeSet<KeyId> = self.live().into_iter().map(|key| key.key_id().clone()).collect();
+        self.tombstones = withdrawn.iter().filter(|id| !live.contains(id)).cloned().collect();
+        if self.tombstones.len() < withdrawn.len() {
+            // What is published lacks a key that a source shows: publishing it again is a newer decision.
+            self.generation += 1;
+        }
+    }
+
+    /// Takes note of the generation that a write of ours was given: more than ours where it replaced as new a one.
+    pub fn wrote(&mut self, generation: u64) {
+        self.generation = self.generation.max(generation);
+    }
+
+    /// How many decisions went into what is published now.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The keys to publish: those of the sources in their order, then those not seen since the restart in the
@@ -123,8 +162,8 @@ impl KeyUnion {
         Jwks::new(self.live().into_iter().chain(residents).cloned())
     }
 
-    /// Keys that this writer published and has withdrawn.
-    pub fn tombstones(&self) -> &BTreeSet<KeyId> {
+    /// Keys that this writer published and has withdrawn, the latest last.
+    pub fn tombstones(&self) -> &[KeyId] {
         &self.tombstones
     }
 
@@ -137,6 +176,17 @@ impl KeyUnion {
     pub fn next_withdrawal(&self) -> Option<Duration> {
         let longest = self.residents.values().map(|resident| resident.missing_for).max()?;
         (!self.live().is_empty()).then(|| self.residence.saturating_sub(longest))
+    }
+
+    fn decisions(&self) -> (BTreeSet<KeyId>, Vec<KeyId>) {
+        let keys = self.live().into_iter().map(PublicKey::key_id).chain(self.residents.keys());
+        (keys.cloned().collect(), self.tombstones.clone())
+    }
+
+    fn count_change(&mut self, before: &(BTreeSet<KeyId>, Vec<KeyId>)) {
+        if self.decisions() != *before {
+            self.generation += 1;
+        }
     }
 
     fn live(&self) -> Vec<&PublicKey> {
@@ -159,9 +209,12 @@ impl KeyUnion {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Record {
+    /// How many decisions went into it.
+    #[serde(default)]
+    pub generation: u64,
     /// Every key seen and not withdrawn.
     pub keys: Vec<RecordedKey>,
-    /// Keys withdrawn by us.
+    /// Keys withdrawn by us, the latest last.
     pub tombstones: Vec<KeyId>,
 }
 

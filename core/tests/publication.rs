@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::publication::{
-    Blocked, Desired, Observed, Owner, Plan, Precondition, Reason, StoredObject, Version, plan,
+    Blocked, Desired, Observed, Plan, Precondition, Reason, StoredObject, Version, plan,
 };
-use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId, PublicKey};
+use chancery_core::{
+    CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId, Marker, Owner, PublicKey,
+};
 use fixture::{key, numbered_key, numbered_set};
 use proptest::prelude::*;
 
@@ -34,7 +36,7 @@ fn stored(documents: &DocumentSet, kind: DocumentKind, owner: Option<Owner>) -> 
         bytes: document.bytes,
         media_type: Some(kind.media_type().to_owned()),
         cache_control: Some(document.cache.header()),
-        owner,
+        marker: owner.map(Marker::of),
         version: Version("1".to_owned()),
     }
 }
@@ -55,9 +57,14 @@ struct Wish<'a> {
 }
 
 fn plan_as(wish: &Wish<'_>, observed: &Observed) -> Result<Plan, Blocked> {
-    let (documents, tombstones, owner) = (documents(wish.ours), ids(wish.tombstones), owner("us"));
+    let (documents, owner) = (documents(wish.ours), owner("us"));
+    let tombstones: Vec<KeyId> = ids(wish.tombstones).into_iter().collect();
     let adopt_unmarked = wish.adopt_unmarked;
-    plan(Desired { documents: &documents, tombstones: &tombstones, owner: &owner, adopt_unmarked }, observed)
+    let tombstones = &tombstones;
+    plan(
+        Desired { documents: &documents, tombstones, owner: &owner, generation: None, adopt_unmarked },
+        observed,
+    )
 }
 
 /// A target after the first `count` writes of a plan, as an obedient store leaves it.
@@ -76,7 +83,7 @@ fn after(observed: &Observed, plan: &Plan, count: usize) -> Observed {
             bytes: write.document.bytes.clone(),
             media_type: Some(write.document.kind.media_type().to_owned()),
             cache_control: Some(write.document.cache.header()),
-            owner: Some(owner("us")),
+            marker: Some(plan.marker.clone()),
             version: Version("2".to_owned()),
         });
     }
@@ -301,7 +308,7 @@ proptest! {
         let mut observed = observed;
         let object = if on_jwks { observed.jwks.as_mut() } else { observed.discovery.as_mut() };
         prop_assume!(object.is_some());
-        object.expect("one").owner = marked.then(|| owner("them"));
+        object.expect("one").marker = marked.then(|| Marker::of(owner("them")));
         prop_assert!(plan_for(&ours, &[], &observed).is_err());
     }
 

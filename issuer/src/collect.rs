@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::publication::Owner;
 use chancery_core::residence::Record;
-use chancery_core::{IssuerUrl, KeyId};
+use chancery_core::{IssuerUrl, KeyId, Owner};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chancery_core::profile::RelyingParty;
-use chancery_core::publication::Owner;
-use chancery_core::{CachePolicy, IssuerUrl};
+use chancery_core::{CachePolicy, IssuerUrl, Owner};
 use chancery_publisher::target::TargetConfig;
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de};

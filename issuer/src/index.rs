@@ -14,8 +14,10 @@ use crate::source::SourceEvent;
 pub struct Publication {
     /// The documents.
     pub documents: DocumentSet,
-    /// Keys we withdraw from what a target holds.
-    pub tombstones: BTreeSet<KeyId>,
+    /// Keys we withdraw from what a target holds, the latest last.
+    pub tombstones: Vec<KeyId>,
+    /// How many decisions went into it.
+    pub generation: u64,
 }
 
 /// The keys of one issuer and whether they are complete enough to be shown.
@@ -94,7 +96,8 @@ impl Index {
             return None;
         }
         let documents = DocumentSet::new(self.issuer.clone(), self.union.jwks()?, self.cache);
-        Some(Arc::new(Publication { documents, tombstones: self.union.tombstones().clone() }))
+        let tombstones = self.union.tombstones().to_vec();
+        Some(Arc::new(Publication { documents, tombstones, generation: self.union.generation() }))
     }
 
     /// What must survive a restart.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::publication::{Desired, Owner};
-use chancery_core::{IssuerUrl, KeyId};
-use chancery_publisher::publish::{Outcome, PublishError, publish};
+use chancery_core::publication::Desired;
+use chancery_core::{IssuerUrl, KeyId, Owner};
+use chancery_publisher::publish::{LastSeen, Outcome, PublishError, publish_again};
 use chancery_publisher::store::DocumentStore;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -49,13 +49,14 @@ impl Reconciler {
     pub async fn run(mut self) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let mut last_problem = None;
+        let mut seen = LastSeen::default();
         while !*self.shutdown.borrow_and_update() {
             // Leadership is asked again before every publication; a plan of a former leader is never carried out.
             let leading = self.leading.now();
             let publication = self.publications.borrow_and_update().clone();
             let pause = match publication.filter(|_| leading) {
                 None => RESYNC,
-                Some(publication) => match self.publish(&publication).await {
+                Some(publication) => match self.publish(&publication, &mut seen).await {
                     Ok(outcome) => {
                         self.succeeded(&outcome);
                         last_problem = None;
@@ -77,14 +78,15 @@ impl Reconciler {
         }
     }
 
-    async fn publish(&self, publication: &Publication) -> Result<Outcome, PublishError> {
+    async fn publish(&self, publication: &Publication, seen: &mut LastSeen) -> Result<Outcome, PublishError> {
         let desired = Desired {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
             owner: &self.owner,
+            generation: Some(publication.generation),
             adopt_unmarked: self.adopt,
         };
-        publish(self.store.as_ref(), desired).await
+        publish_again(self.store.as_ref(), desired, seen).await
     }
 
     fn succeeded(&self, outcome: &Outcome) {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use chancery_core::publication::Owner;
+use chancery_core::Owner;
 use chancery_core::residence::Record;
 
 /// A directory with one JSON file per issuer, replaced atomically.
@@ -99,7 +99,7 @@ mod tests {
         let owner: Owner = "team/a".parse().unwrap();
         assert_eq!(state.load(&owner).unwrap(), Record::default());
         let kid = "JHJehTTTZlsspKHT-GaJxK7Kd1NQgZJu3fyK6K_QDYU".parse().unwrap();
-        let record = Record { keys: Vec::new(), tombstones: vec![kid] };
+        let record = Record { generation: 3, keys: Vec::new(), tombstones: vec![kid] };
         state.save(&owner, &record).unwrap();
         assert_eq!(state.load(&owner).unwrap(), record);
 

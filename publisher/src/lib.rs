@@ -9,6 +9,8 @@
 //! |---|---|
 //! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3 |
 //! | [`mod@publish`] | [`publish()`]: the executor of publication plans |
+//! | [`sink`] | [`JwksSink`](sink::JwksSink): a relying party that is given the keys themselves |
+//! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
@@ -16,8 +18,10 @@
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod publish;
+pub mod sink;
 pub mod store;
 pub mod target;
+pub mod trust;
 pub mod verify;
 
 pub use publish::{Outcome, PublishError, observe, publish};

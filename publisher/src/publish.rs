@@ -2,7 +2,8 @@
 //!
 //! Nothing is decided here but when to try again:
 //!
-//! 1. Both objects are read at the same time. A target that is up to date costs two reads and no write.
+//! 1. Both objects are read at the same time, each on the condition that it is another version than the one seen
+//!    last. A target that is up to date costs two such reads and no write.
 //! 2. The writes are made in the plan's order, each on its condition; the first that fails stops the others.
 //! 3. After a lost race, no answer or an unavailable target, everything is read and decided anew, a few times with
 //!    growing pauses: a write without an answer may have taken effect.
@@ -11,10 +12,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use chancery_core::publication::{self, Blocked, Desired, Observed, Owner, Plan, Reason, Write};
-use chancery_core::{DocumentKind, DocumentSet, KeyId};
+use chancery_core::publication::{
+    self, Blocked, Desired, Observed, Plan, Reason, StoredObject, Version, Write,
+};
+use chancery_core::{Document, DocumentKind, DocumentSet, KeyId, Marker};
 
-use crate::store::{DocumentStore, Put, StoreError, StoreErrorKind};
+use crate::store::{DocumentStore, Put, Reading, StoreError, StoreErrorKind};
 
 /// Of several writers that race, one wins each time: this many may race for one issuer.
 const TRIES: u32 = 5;
@@ -31,6 +34,38 @@ pub struct Outcome {
     pub foreign: Vec<KeyId>,
     /// What the target holds.
     pub result: DocumentSet,
+    /// The generation it was written from: ours, or a higher one when something was written over it.
+    pub generation: u64,
+}
+
+/// What a target held when it was last read or written. Only saves transfers: every write is still conditional.
+#[derive(Clone, Debug, Default)]
+pub struct LastSeen(Observed);
+
+impl LastSeen {
+    async fn read(
+        &self,
+        store: &dyn DocumentStore,
+        kind: DocumentKind,
+    ) -> Result<Option<StoredObject>, StoreError> {
+        let known = self.0.object(kind);
+        Ok(match store.read_unless(kind.path(), known.map(|object| &object.version)).await? {
+            Reading::Absent => None,
+            Reading::Unchanged => known.cloned(),
+            Reading::Found(object) => Some(object),
+        })
+    }
+
+    fn wrote(&mut self, document: &Document, marker: &Marker, version: Version) {
+        let object = StoredObject {
+            bytes: document.bytes.clone(),
+            media_type: Some(document.kind.media_type().to_owned()),
+            cache_control: Some(document.cache.header()),
+            marker: Some(marker.clone()),
+            version,
+        };
+        *self.0.object_mut(document.kind) = Some(object);
+    }
 }
 
 /// Why a target could not be brought up to date.
@@ -76,8 +111,12 @@ impl PublishError {
 /// # Errors
 /// When one of them cannot be read.
 pub async fn observe(store: &dyn DocumentStore) -> Result<Observed, StoreError> {
+    observe_changes(store, &LastSeen::default()).await
+}
+
+async fn observe_changes(store: &dyn DocumentStore, seen: &LastSeen) -> Result<Observed, StoreError> {
     let (jwks, discovery) =
-        tokio::try_join!(store.read(DocumentKind::Jwks.path()), store.read(DocumentKind::Discovery.path()),)?;
+        tokio::try_join!(seen.read(store, DocumentKind::Jwks), seen.read(store, DocumentKind::Discovery))?;
     Ok(Observed { jwks, discovery })
 }
 
@@ -86,7 +125,7 @@ pub async fn observe(store: &dyn DocumentStore) -> Result<Observed, StoreError> 
 /// # Errors
 /// When the target cannot be read or may not be written.
 pub async fn prepare(store: &dyn DocumentStore, desired: Desired<'_>) -> Result<Plan, PublishError> {
-    decide(store, desired, &mut Patience::default()).await
+    decide(store, desired, &mut LastSeen::default(), &mut Patience::default()).await
 }
 
 /// Makes the writes of a plan that [`prepare`] gave for the same `desired`; decides anew when the target has changed.
@@ -96,15 +135,9 @@ pub async fn prepare(store: &dyn DocumentStore, desired: Desired<'_>) -> Result<
 pub async fn execute(
     store: &dyn DocumentStore,
     desired: Desired<'_>,
-    mut plan: Plan,
+    plan: Plan,
 ) -> Result<Outcome, PublishError> {
-    let mut written = BTreeSet::new();
-    let mut patience = Patience::default();
-    while let Err(error) = perform(store, desired.owner, &plan, &mut written).await {
-        patience.bear(error).await?;
-        plan = decide(store, desired, &mut patience).await?;
-    }
-    Ok(Outcome { written: written.into_iter().collect(), foreign: plan.foreign, result: plan.result })
+    carry_out(store, desired, plan, &mut LastSeen::default()).await
 }
 
 /// Brings a target up to date: [`prepare`], then [`execute`].
@@ -112,19 +145,54 @@ pub async fn execute(
 /// # Errors
 /// As [`PublishError`] says. Every object is whole, and no key that was visible has vanished, also after an error.
 pub async fn publish(store: &dyn DocumentStore, desired: Desired<'_>) -> Result<Outcome, PublishError> {
-    let plan = prepare(store, desired).await?;
-    execute(store, desired, plan).await
+    publish_again(store, desired, &mut LastSeen::default()).await
+}
+
+/// Like [`publish`], for whoever publishes to the same target again and again: what was `seen` last is not transferred
+/// again.
+///
+/// # Errors
+/// As [`publish`].
+pub async fn publish_again(
+    store: &dyn DocumentStore,
+    desired: Desired<'_>,
+    seen: &mut LastSeen,
+) -> Result<Outcome, PublishError> {
+    let plan = decide(store, desired, seen, &mut Patience::default()).await?;
+    carry_out(store, desired, plan, seen).await
+}
+
+async fn carry_out(
+    store: &dyn DocumentStore,
+    desired: Desired<'_>,
+    mut plan: Plan,
+    seen: &mut LastSeen,
+) -> Result<Outcome, PublishError> {
+    let mut written = BTreeSet::new();
+    let mut patience = Patience::default();
+    while let Err(error) = perform(store, &plan, &mut written, seen).await {
+        patience.bear(error).await?;
+        plan = decide(store, desired, seen, &mut patience).await?;
+    }
+    let generation = match written.is_empty() {
+        true => desired.generation.unwrap_or_default(),
+        false => plan.marker.generation,
+    };
+    let written = written.into_iter().collect();
+    Ok(Outcome { written, foreign: plan.foreign, result: plan.result, generation })
 }
 
 async fn decide(
     store: &dyn DocumentStore,
     desired: Desired<'_>,
+    seen: &mut LastSeen,
     patience: &mut Patience,
 ) -> Result<Plan, PublishError> {
     loop {
-        match observe(store).await {
+        match observe_changes(store, seen).await {
             Ok(observed) => {
                 let plan = publication::plan(desired, &observed);
+                seen.0 = observed;
                 return plan.map_err(|blocked| PublishError::Blocked { target: store.describe(), blocked });
             }
             Err(error) => patience.bear(error).await?,
@@ -134,9 +202,9 @@ async fn decide(
 
 async fn perform(
     store: &dyn DocumentStore,
-    owner: &Owner,
     plan: &Plan,
     written: &mut BTreeSet<DocumentKind>,
+    seen: &mut LastSeen,
 ) -> Result<(), StoreError> {
     for Write { document, precondition, reasons } in &plan.writes {
         let put = Put {
@@ -144,7 +212,7 @@ async fn perform(
             bytes: &document.bytes,
             media_type: document.kind.media_type(),
             cache_control: &document.cache.header(),
-            owner,
+            marker: &plan.marker,
             precondition,
         };
         let version = store.write(put).await?;
@@ -160,6 +228,7 @@ async fn perform(
             document.kind,
             store.describe(),
         );
+        seen.wrote(document, &plan.marker, version);
     }
     Ok(())
 }

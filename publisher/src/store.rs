@@ -5,7 +5,8 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use chancery_core::publication::{Owner, Precondition, StoredObject, Version};
+use chancery_core::Marker;
+use chancery_core::publication::{Precondition, StoredObject, Version};
 
 pub mod directory;
 pub mod memory;
@@ -18,11 +19,22 @@ pub const LARGEST_OBJECT: usize = 8 << 20;
 /// A place for small objects that can be written on a condition. Every implementation passes `conformance`.
 #[async_trait]
 pub trait DocumentStore: Send + Sync + fmt::Debug {
-    /// The object at `path`, or `None` when there is none. Changes nothing.
+    /// The object at `path`, unless it is still the version `known`. Changes nothing.
     ///
     /// # Errors
     /// When the place cannot be read; see [`StoreErrorKind`].
-    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError>;
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError>;
+
+    /// The object at `path`, or `None` when there is none. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::read_unless`].
+    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
+        Ok(match self.read_unless(path, None).await? {
+            Reading::Found(object) => Some(object),
+            Reading::Absent | Reading::Unchanged => None,
+        })
+    }
 
     /// Writes one object whole, if its condition holds, and returns the new version.
     ///
@@ -32,6 +44,28 @@ pub trait DocumentStore: Send + Sync + fmt::Debug {
 
     /// What a person calls this place: `directory /srv/www`, `s3://bucket/prefix`.
     fn describe(&self) -> String;
+}
+
+/// What a conditional read found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// There is no object.
+    Absent,
+    /// It is still the version that was known. Never the answer where none was.
+    Unchanged,
+    /// Another version than the one known.
+    Found(StoredObject),
+}
+
+impl Reading {
+    /// The reading of a store that had to read the whole object to know its version.
+    pub(crate) fn of(object: Option<StoredObject>, known: Option<&Version>) -> Self {
+        match object {
+            None => Self::Absent,
+            Some(object) if Some(&object.version) == known => Self::Unchanged,
+            Some(object) => Self::Found(object),
+        }
+    }
 }
 
 /// One conditional write.
@@ -46,7 +80,7 @@ pub struct Put<'a> {
     /// `Cache-Control`.
     pub cache_control: &'a str,
     /// The ownership marker.
-    pub owner: &'a Owner,
+    pub marker: &'a Marker,
     /// What must hold for the write to be made.
     pub precondition: &'a Precondition,
 }
@@ -92,7 +126,7 @@ impl fmt::Display for StoreErrorKind {
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// [`DocumentStore::read`].
+    /// [`DocumentStore::read_unless`].
     Read,
     /// [`DocumentStore::write`].
     Write,

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chancery_core::IssuerUrl;
-use chancery_core::publication::Owner;
+use chancery_core::{IssuerUrl, Owner};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 

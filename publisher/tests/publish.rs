@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chancery_core::publication::{Blocked, Desired, StoredObject, Version};
-use chancery_core::{DocumentKind, KeyId};
+use chancery_core::{DocumentKind, KeyId, Marker};
 use chancery_publisher::{Outcome, PublishError, StoreErrorKind, observe, publish};
 use proptest::prelude::*;
 
-use self::faults::{Fault, FaultyStore, documents, id, ids, key, owner};
+use self::faults::{Fault, FaultyStore, documents, id, ids, in_order, key, owner};
 
 mod faults;
 
@@ -20,8 +20,14 @@ async fn publish_to(
     tombstones: &BTreeSet<KeyId>,
 ) -> Result<Outcome, PublishError> {
     store.withdrawn(tombstones);
-    let (documents, owner) = (documents(keys), owner());
-    let desired = Desired { documents: &documents, tombstones, owner: &owner, adopt_unmarked: false };
+    let (documents, owner, tombstones) = (documents(keys), owner(), in_order(tombstones));
+    let desired = Desired {
+        documents: &documents,
+        tombstones: &tombstones,
+        owner: &owner,
+        generation: None,
+        adopt_unmarked: false,
+    };
     publish(store, desired).await
 }
 
@@ -56,7 +62,7 @@ async fn writes_what_was_desired_with_its_attributes() {
         assert_eq!(object.bytes, document.bytes);
         assert_eq!(object.media_type.as_deref(), Some(kind.media_type()));
         assert_eq!(object.cache_control, Some(document.cache.header()));
-        assert_eq!(object.owner, Some(owner()));
+        assert_eq!(object.marker.as_ref().unwrap().owner, owner());
     }
 }
 
@@ -143,18 +149,23 @@ async fn a_strangers_documents_are_not_touched() {
         bytes: documents(&[9]).document(DocumentKind::Jwks).bytes,
         media_type: None,
         cache_control: None,
-        owner: None,
+        marker: None,
         version: Version(String::new()),
     };
-    let theirs = StoredObject { owner: Some("them".parse().unwrap()), ..object.clone() };
+    let theirs = StoredObject { marker: Some(Marker::of("them".parse().unwrap())), ..object.clone() };
     for (object, adopt, blocked) in
         [(object.clone(), false, true), (object, true, false), (theirs, true, true)]
     {
         let store = FaultyStore::new();
         store.place(DocumentKind::Jwks, object);
-        let (documents, owner, tombstones) = (documents(&[1]), owner(), none());
-        let desired =
-            Desired { documents: &documents, tombstones: &tombstones, owner: &owner, adopt_unmarked: adopt };
+        let (documents, owner) = (documents(&[1]), owner());
+        let desired = Desired {
+            documents: &documents,
+            tombstones: &[],
+            owner: &owner,
+            generation: None,
+            adopt_unmarked: adopt,
+        };
         let result = publish(store.as_ref(), desired).await;
         if blocked {
             let error = result.unwrap_err();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use chancery_core::publication::{Owner, Precondition};
+use chancery_core::Marker;
+use chancery_core::publication::Precondition;
 use chancery_publisher::conformance::run_all;
 use chancery_publisher::store::Put;
 use chancery_publisher::target::S3Target;
@@ -89,14 +90,14 @@ async fn a_missing_bucket_bad_credentials_and_no_server_are_told_apart() -> Resu
     ] {
         let store = open(target).await?;
         let read = store.read("openid/v1/jwks").await.err().context("it was read")?;
-        let owner: Owner = "us".parse()?;
+        let marker = Marker::of("us".parse()?);
         let precondition = Precondition::Absent;
         let put = Put {
             path: "openid/v1/jwks",
             bytes: b"{}",
             media_type: "application/json",
             cache_control: "no-store",
-            owner: &owner,
+            marker: &marker,
             precondition: &precondition,
         };
         let write = store.write(put).await.err().context("it was written")?;

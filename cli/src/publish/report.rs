@@ -1,7 +1,7 @@
 //! A plan and its outcome, for a person and for a machine.
 
-use chancery_core::publication::{Owner, Plan, Precondition, Reason, Write};
-use chancery_core::{KeyId, PublicKey};
+use chancery_core::publication::{Plan, Precondition, Reason, Write};
+use chancery_core::{KeyId, Owner, PublicKey};
 use chancery_publisher::Outcome;
 use serde_json::{Value, json};
 

@@ -33,19 +33,21 @@ async fn directory_opened_from_configuration() {
 /// The battery is worth nothing if it does not notice: each store here breaks one promise.
 mod notices {
     use async_trait::async_trait;
-    use chancery_core::publication::{Precondition, StoredObject, Version};
+    use chancery_core::publication::{Precondition, Version};
 
     use super::{MemoryStore, run_all};
-    use crate::store::Put;
+    use crate::conformance::{Deviation, run_expecting};
+    use crate::store::{Put, Reading};
     use crate::{DocumentStore, StoreError};
 
     #[derive(Clone, Copy, Debug)]
     enum Breach {
         IgnoresPreconditions,
-        DropsOwner,
+        DropsMarker,
         DropsMediaType,
         DropsCacheControl,
         SameVersionForSameLength,
+        ReadsAgain,
     }
 
     #[derive(Debug)]
@@ -53,16 +55,18 @@ mod notices {
 
     #[async_trait]
     impl DocumentStore for Broken {
-        async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
-            let Some(mut object) = self.0.read(path).await? else { return Ok(None) };
+        async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+            let known = known.filter(|_| !matches!(self.1, Breach::ReadsAgain));
+            let reading = self.0.read_unless(path, known).await?;
+            let Reading::Found(mut object) = reading else { return Ok(reading) };
             match self.1 {
-                Breach::IgnoresPreconditions => {}
-                Breach::DropsOwner => object.owner = None,
+                Breach::IgnoresPreconditions | Breach::ReadsAgain => {}
+                Breach::DropsMarker => object.marker = None,
                 Breach::DropsMediaType => object.media_type = None,
                 Breach::DropsCacheControl => object.cache_control = None,
                 Breach::SameVersionForSameLength => object.version = Version(object.bytes.len().to_string()),
             }
-            Ok(Some(object))
+            Ok(Reading::Found(object))
         }
 
         async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
@@ -84,13 +88,27 @@ mod notices {
         for (breach, check) in [
             (Breach::IgnoresPreconditions, "of_concurrent_creates_one_wins"),
             (Breach::IgnoresPreconditions, "replacing_an_absent_object_conflicts"),
-            (Breach::DropsOwner, "a_created_object_reads_back_exactly"),
+            (Breach::DropsMarker, "a_created_object_reads_back_exactly"),
             (Breach::DropsMediaType, "a_good_version_replaces_everything"),
             (Breach::DropsCacheControl, "a_created_object_reads_back_exactly"),
             (Breach::SameVersionForSameLength, "the_version_written_is_the_version_read"),
+            (Breach::ReadsAgain, "a_known_version_is_not_read_again"),
         ] {
             let report = run_all(&Broken(MemoryStore::new(), breach)).await.unwrap_err();
             assert!(report.failed.iter().any(|(name, _)| *name == check), "{breach:?}: {report}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_known_deviation_and_its_end() {
+        let deviation = Deviation {
+            check: "a_known_version_is_not_read_again",
+            because: "it reads again whatever is known",
+        };
+        let broken = Broken(MemoryStore::new(), Breach::ReadsAgain);
+        run_expecting(&broken, &[deviation]).await.unwrap();
+        let mended = run_expecting(&MemoryStore::new(), &[deviation]).await.unwrap_err();
+        assert_eq!(mended.failed.len(), 1, "{mended}");
+        assert!(mended.to_string().contains("it passed, although it reads again"), "{mended}");
     }
 }

@@ -22,7 +22,9 @@ use chancery_core::publication::{Precondition, StoredObject, Version};
 
 use self::place::Place;
 use self::sidecar::{Record, Sidecar};
-use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, StoreError, StoreErrorKind, check};
+use super::{
+    DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind, check,
+};
 
 mod place;
 mod replace;
@@ -75,8 +77,9 @@ impl DirectoryStore {
 
 #[async_trait]
 impl DocumentStore for DirectoryStore {
-    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
-        self.work(Operation::Read, path, |place| read(&place)).await
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+        let object = self.work(Operation::Read, path, |place| read(&place)).await?;
+        Ok(Reading::of(object, known))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chancery_core::publication::{StoredObject, Version};
 
-use super::{DocumentStore, Operation, Put, StoreError, check};
+use super::{DocumentStore, Operation, Put, Reading, StoreError, check};
 
 /// Objects of one process. Versions are the numbers of its writes.
 #[derive(Debug, Default)]
@@ -48,8 +48,8 @@ impl Inner {
 
 #[async_trait]
 impl DocumentStore for MemoryStore {
-    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
-        Ok(self.lock().objects.get(path).cloned())
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+        Ok(Reading::of(self.lock().objects.get(path).cloned(), known))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
@@ -61,7 +61,7 @@ impl DocumentStore for MemoryStore {
             bytes: put.bytes.to_vec(),
             media_type: Some(put.media_type.to_owned()),
             cache_control: Some(put.cache_control.to_owned()),
-            owner: Some(put.owner.clone()),
+            marker: Some(put.marker.clone()),
             version: Version(String::new()),
         };
         Ok(inner.insert(put.path, object))

@@ -1,8 +1,8 @@
 //! A store in a bucket of Amazon S3, or of any server that speaks its protocol and knows conditional writes.
 //!
 //! Versions are ETags. Conditions are `If-None-Match: *` and `If-Match` on PutObject
-//! (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>). The marker is the user metadata
-//! `x-amz-meta-chancery-owner`. What servers answer is translated in [`answer`].
+//! (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>), and `If-None-Match` on GetObject.
+//! The marker's fields are user metadata, `x-amz-meta-chancery-owner` and so on. What servers answer is translated in [`answer`].
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,17 +12,18 @@ use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
-use chancery_core::publication::{Owner, Precondition, StoredObject, Version};
+use chancery_core::marker::{Marker, MarkerField};
+use chancery_core::publication::{Precondition, StoredObject, Version};
 
 use self::answer::{Absence, Answer, Request};
-use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, StoreError, StoreErrorKind};
+use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind};
 use crate::target::{Location, S3Target, TargetError};
 
 mod answer;
 mod client;
 
-/// The name of the marker in the object's user metadata, without `x-amz-meta-`.
-const OWNER: &str = "chancery-owner";
+/// The answer to a conditional read of an object that is what was known.
+const NOT_MODIFIED: u16 = 304;
 
 /// Documents in a bucket.
 #[derive(Debug)]
@@ -57,32 +58,38 @@ impl S3Store {
         if self.prefix.is_empty() { path.to_owned() } else { format!("{}/{path}", self.prefix) }
     }
 
-    async fn get(&self, path: &str) -> Result<Option<StoredObject>, Failure> {
+    async fn get(&self, path: &str, known: Option<&Version>) -> Result<Reading, Failure> {
         let request = self.client.get_object().bucket(&self.bucket).key(self.key(path));
+        let request = request.set_if_none_match(known.map(|version| version.0.clone()));
         let answer = match request.send().await {
-            Ok(output) => return stored(output).await.map(Some),
+            Ok(output) => return stored(output).await.map(Reading::Found),
             Err(error) => Answer::of(&error)?,
         };
+        if known.is_some() && answer.status == NOT_MODIFIED {
+            return Ok(Reading::Unchanged);
+        }
         match answer.absence() {
-            Some(Absence::Certain) => Ok(None),
+            Some(Absence::Certain) => Ok(Reading::Absent),
             Some(Absence::Possible) => {
                 self.report_unseen(path, &answer);
-                Ok(None)
+                Ok(Reading::Absent)
             }
             None => Err(answer.into_failure(Request::Read)),
         }
     }
 
     async fn put(&self, put: &Put<'_>) -> Result<Version, Failure> {
-        let request = self
+        let mut request = self
             .client
             .put_object()
             .bucket(&self.bucket)
             .key(self.key(put.path))
             .body(ByteStream::from(put.bytes.to_vec()))
             .content_type(put.media_type)
-            .cache_control(put.cache_control)
-            .metadata(OWNER, put.owner.as_str());
+            .cache_control(put.cache_control);
+        for (field, value) in put.marker.fields() {
+            request = request.metadata(field.name(), value);
+        }
         let (request, kind) = match put.precondition {
             Precondition::Absent => (request.if_none_match("*"), Request::Create),
             Precondition::Unchanged(version) => (request.if_match(&version.0), Request::Replace),
@@ -120,8 +127,8 @@ impl S3Store {
 
 #[async_trait]
 impl DocumentStore for S3Store {
-    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
-        let result = self.limited(self.get(path)).await;
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+        let result = self.limited(self.get(path, known)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Read, path))
     }
 
@@ -136,20 +143,18 @@ impl DocumentStore for S3Store {
 }
 
 async fn stored(output: GetObjectOutput) -> Result<StoredObject, Failure> {
-    let owner = match output.metadata.as_ref().and_then(|metadata| metadata.get(OWNER)) {
-        // A marker that cannot be read must not pass for no marker.
-        Some(marker) => Some(marker.parse::<Owner>().map_err(|error| {
-            let remedy = "somebody else wrote it: look at the object, or use another prefix";
-            Failure::new(StoreErrorKind::Misconfigured, error, remedy)
-        })?),
-        None => None,
-    };
+    let field = |field: MarkerField| output.metadata.as_ref()?.get(field.name()).map(String::as_str);
+    // A marker that cannot be read must not pass for no marker.
+    let marker = Marker::read(field).map_err(|error| {
+        let remedy = "somebody else wrote it: look at the object, or use another prefix";
+        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
+    })?;
     let version = output.e_tag.map(Version).ok_or_else(no_etag)?;
     Ok(StoredObject {
         bytes: collect(output.body).await?,
         media_type: output.content_type,
         cache_control: output.cache_control,
-        owner,
+        marker,
         version,
     })
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chancery_core::jwks::ObservedJwks;
-use chancery_core::publication::{Desired, Owner, StoredObject, Version};
-use chancery_core::{CachePolicy, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
+use chancery_core::publication::{Desired, StoredObject, Version};
+use chancery_core::{CachePolicy, DocumentKind, DocumentSet, Jwks, KeyId, Owner, PublicKey};
 use chancery_publisher::store::memory::MemoryStore;
-use chancery_publisher::store::{Operation, Put};
+use chancery_publisher::store::{Operation, Put, Reading};
 use chancery_publisher::{DocumentStore, StoreError, StoreErrorKind, publish};
 
 /// What happens to one operation.
@@ -116,10 +116,10 @@ impl FaultyStore {
 
 #[async_trait]
 impl DocumentStore for FaultyStore {
-    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         let fault = self.read_faults.lock().unwrap().pop_front().unwrap_or(Fault::None);
-        self.suffer(fault, (Operation::Read, path), self.memory.read(path)).await
+        self.suffer(fault, (Operation::Read, path), self.memory.read_unless(path, known)).await
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
@@ -155,8 +155,8 @@ impl Watched {
 
 #[async_trait]
 impl DocumentStore for Watched {
-    async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
-        self.inner.read(path).await
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+        self.inner.read_unless(path, known).await
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
@@ -197,6 +197,11 @@ pub fn ids(numbers: impl IntoIterator<Item = u8>) -> BTreeSet<KeyId> {
     numbers.into_iter().map(id).collect()
 }
 
+/// Tombstones as a writer keeps them.
+pub fn in_order(ids: &BTreeSet<KeyId>) -> Vec<KeyId> {
+    ids.iter().cloned().collect()
+}
+
 /// The documents for keys, of which there is one at least.
 pub fn documents(keys: &[u8]) -> DocumentSet {
     let jwks = Jwks::new(keys.iter().copied().map(key)).unwrap();
@@ -204,7 +209,13 @@ pub fn documents(keys: &[u8]) -> DocumentSet {
 }
 
 pub async fn publish_keys(store: &dyn DocumentStore, keys: &[u8], tombstones: &BTreeSet<KeyId>) {
-    let (documents, owner) = (documents(keys), owner());
-    let desired = Desired { documents: &documents, tombstones, owner: &owner, adopt_unmarked: false };
+    let (documents, owner, tombstones) = (documents(keys), owner(), in_order(tombstones));
+    let desired = Desired {
+        documents: &documents,
+        tombstones: &tombstones,
+        owner: &owner,
+        generation: None,
+        adopt_unmarked: false,
+    };
     publish(store, desired).await.unwrap();
 }

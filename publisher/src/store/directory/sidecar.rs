@@ -8,9 +8,11 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chancery_core::publication::{Owner, StoredObject, Version};
+use chancery_core::marker::{Marker, MarkerError};
+use chancery_core::publication::{StoredObject, Version};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 use crate::store::{Failure, Put, StoreErrorKind};
 
@@ -26,7 +28,8 @@ pub(super) struct Sidecar {
 pub(super) struct Record {
     /// base64url(SHA-256(content)).
     content: String,
-    owner: String,
+    /// The fields of the marker by name.
+    marker: BTreeMap<String, String>,
     media_type: String,
     cache_control: String,
 }
@@ -35,7 +38,7 @@ impl Record {
     pub(super) fn of(put: &Put<'_>) -> Self {
         Self {
             content: digest(put.bytes),
-            owner: put.owner.to_string(),
+            marker: fields(put.marker),
             media_type: put.media_type.to_owned(),
             cache_control: put.cache_control.to_owned(),
         }
@@ -45,11 +48,19 @@ impl Record {
     fn of_stored(object: &StoredObject) -> Option<Self> {
         Some(Self {
             content: digest(&object.bytes),
-            owner: object.owner.as_ref()?.to_string(),
+            marker: fields(object.marker.as_ref()?),
             media_type: object.media_type.clone()?,
             cache_control: object.cache_control.clone()?,
         })
     }
+
+    fn read_marker(&self) -> Result<Option<Marker>, MarkerError> {
+        Marker::read(|field| self.marker.get(field.name()).map(String::as_str))
+    }
+}
+
+fn fields(marker: &Marker) -> BTreeMap<String, String> {
+    marker.fields().map(|(field, value)| (field.name().to_owned(), value)).collect()
 }
 
 impl Sidecar {
@@ -64,7 +75,7 @@ impl Sidecar {
         let sidecar: Self = serde_json::from_slice(bytes).map_err(|error| broken(path, &error))?;
         // A marker that cannot be read must not pass for no marker.
         for record in &sidecar.records {
-            record.owner.parse::<Owner>().map_err(|error| broken(path, &error))?;
+            record.read_marker().map_err(|error| broken(path, &error))?;
         }
         Ok(sidecar)
     }
@@ -83,7 +94,7 @@ impl Sidecar {
             bytes,
             media_type: record.map(|record| record.media_type.clone()),
             cache_control: record.map(|record| record.cache_control.clone()),
-            owner: record.and_then(|record| record.owner.parse().ok()),
+            marker: record.and_then(|record| record.read_marker().ok().flatten()),
             version,
         }
     }

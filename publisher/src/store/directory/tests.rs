@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use chancery_core::publication::Owner;
+use chancery_core::Marker;
 use tempfile::TempDir;
 
 use super::*;
@@ -15,9 +15,15 @@ fn store() -> (TempDir, DirectoryStore) {
 }
 
 async fn write(store: &DirectoryStore, bytes: &[u8], precondition: &Precondition) -> Version {
-    let owner: Owner = "us".parse().unwrap();
-    let put =
-        Put { path: PATH, bytes, media_type: "a/b", cache_control: "max-age=1", owner: &owner, precondition };
+    let marker = Marker::of("us".parse().unwrap());
+    let put = Put {
+        path: PATH,
+        bytes,
+        media_type: "a/b",
+        cache_control: "max-age=1",
+        marker: &marker,
+        precondition,
+    };
     store.write(put).await.unwrap()
 }
 
@@ -69,7 +75,7 @@ async fn a_crash_between_sidecar_and_document_changes_nothing_that_is_read() {
 
     // And for a stranger's document that was about to be adopted: it is not ours yet.
     fs::write(&document, b"a stranger's").unwrap();
-    assert_eq!(store.read(PATH).await.unwrap().unwrap().owner, None);
+    assert_eq!(store.read(PATH).await.unwrap().unwrap().marker, None);
     assert!(sidecar.exists());
 }
 
@@ -79,7 +85,7 @@ async fn a_document_changed_by_hand_is_no_longer_ours() {
     let version = write(&store, b"one", &Precondition::Absent).await;
     fs::write(store.root.join(PATH), b"edited").unwrap();
     let object = store.read(PATH).await.unwrap().unwrap();
-    assert_eq!((object.owner, object.media_type), (None, None));
+    assert_eq!((object.marker, object.media_type), (None, None));
     assert_ne!(object.version, version);
 }
 
@@ -105,7 +111,7 @@ async fn a_sidecar_that_cannot_be_read_is_not_taken_for_none() {
     for broken in [
         "{",
         r#"{"records":[],"more":1}"#,
-        r#"{"records":[{"content":"x","owner":"a b","mediaType":"","cacheControl":""}]}"#,
+        r#"{"records":[{"content":"x","marker":{"chancery-owner":"a b"},"mediaType":"","cacheControl":""}]}"#,
     ] {
         fs::write(store.root.join("openid/v1/.jwks.chancery"), broken).unwrap();
         let error = store.read(PATH).await.unwrap_err();
@@ -137,13 +143,13 @@ async fn no_path_leaves_the_root_or_names_a_file_of_ours() {
 async fn says_what_is_in_the_way() {
     let (_dir, store) = store();
     fs::write(&store.root, b"a file").unwrap();
-    let owner: Owner = "us".parse().unwrap();
+    let marker = Marker::of("us".parse().unwrap());
     let put = Put {
         path: PATH,
         bytes: b"",
         media_type: "",
         cache_control: "",
-        owner: &owner,
+        marker: &marker,
         precondition: &Precondition::Absent,
     };
     let error = store.write(put).await.unwrap_err();
@@ -166,7 +172,7 @@ async fn readers_always_see_a_whole_document_that_is_ours() {
         let mut reads = 0;
         while still.load(std::sync::atomic::Ordering::Relaxed) {
             let object = reader.read(PATH).await.unwrap().unwrap();
-            assert!(object.owner.is_some());
+            assert!(object.marker.is_some());
             reads += 1;
         }
         reads

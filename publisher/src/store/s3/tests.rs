@@ -101,13 +101,13 @@ async fn request(stream: &mut TcpStream) -> String {
 }
 
 async fn write(store: &S3Store, precondition: &Precondition) -> Result<Version, StoreError> {
-    let owner: Owner = "us".parse().unwrap();
+    let marker = Marker::of("us".parse().unwrap());
     let put = Put {
         path: "openid/v1/jwks",
         bytes: b"{\"keys\":[]}",
         media_type: "application/jwk-set+json",
         cache_control: "public, max-age=600",
-        owner: &owner,
+        marker: &marker,
         precondition,
     };
     store.write(put).await
@@ -144,7 +144,7 @@ async fn a_read_brings_back_everything() {
     let object = server.store().await.read("openid/v1/jwks").await.unwrap().unwrap();
     assert_eq!(object.bytes, b"bytes");
     assert_eq!(object.version.0, "\"v1\"");
-    assert_eq!(object.owner.unwrap().as_str(), "us");
+    assert_eq!(object.marker.unwrap().owner.as_str(), "us");
     assert_eq!(
         (object.media_type.as_deref(), object.cache_control.as_deref()),
         (Some("a/b"), Some("no-store"))

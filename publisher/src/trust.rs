@@ -1,0 +1,60 @@
+//! Makes a cloud trust an issuer: reads what is registered, lets [`chancery_core::trust`] decide, makes the calls.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use chancery_core::trust::{Call, TrustBlocked, TrustPlan};
+
+/// The registration of one issuer with one cloud.
+#[async_trait]
+pub trait Registrar: Send + Sync + fmt::Debug {
+    /// Reads what is registered and decides what to call. Changes nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read or may not be touched.
+    async fn plan(&self) -> Result<TrustPlan, TrustError>;
+
+    /// Makes the calls of a plan in their order, one at a time, each again where the cloud asks for patience.
+    ///
+    /// # Errors
+    /// At the first call that fails. Those before it have taken effect; planning again goes on from there.
+    async fn apply(&self, plan: &TrustPlan) -> Result<(), TrustError>;
+
+    /// What a person calls it: `IAM OIDC provider of https://id.example.com in account 123456789012`.
+    fn describe(&self) -> String;
+
+    /// The least policy under which `plan` and `apply` work, in the form that the cloud takes.
+    fn least_policy(&self) -> String;
+}
+
+/// Why a registration could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// It must not be touched.
+    #[error("{registration}: {blocked}")]
+    Blocked {
+        /// As [`Registrar::describe`] calls it.
+        registration: String,
+        /// What blocks it, with the remedy.
+        blocked: TrustBlocked,
+    },
+    /// The cloud refused a call.
+    #[error("{call} was refused: {answer}; {remedy}")]
+    Refused {
+        /// Which call.
+        call: Box<Call>,
+        /// Status, code and message.
+        answer: String,
+        /// What helps; names the permission when that is what is missing.
+        remedy: String,
+    },
+    /// The cloud could not be asked, or no credentials were to be had.
+    #[error("{what}; {remedy}")]
+    Unreachable {
+        /// What failed, with its cause.
+        what: String,
+        /// What helps.
+        remedy: &'static str,
+    },
+}
