@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use chancery_core::publication::Desired;
+use chancery_core::publication::{Desired, Known};
 use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner};
 use chancery_publisher::publish::{execute, prepare};
 use chancery_publisher::{DocumentStore, default_owner};
@@ -85,13 +85,13 @@ impl Wish {
     fn of(args: &Args) -> anyhow::Result<Self> {
         let jwks =
             Jwks::new(args.keys.read()?).context("no key was given; an empty set is never published")?;
-        let tombstones = args.withdraw.clone();
-        let both = tombstones.iter().find(|id| jwks.contains(id));
+        let both = args.withdraw.iter().find(|id| jwks.contains(id));
         ensure!(
             both.is_none(),
             "{} is to be published and withdrawn at once; take it out of the key files or out of --withdraw",
             both.map(ToString::to_string).unwrap_or_default(),
         );
+        let tombstones = args.withdraw.clone();
         let owner = args.owner.clone().unwrap_or_else(|| default_owner(&args.issuer));
         let cache = CachePolicy::of_seconds(args.max_age);
         let documents = DocumentSet::new(args.issuer.clone(), jwks, cache);
@@ -103,7 +103,7 @@ impl Wish {
             documents: &self.documents,
             tombstones: &self.tombstones,
             owner: &self.owner,
-            generation: None,
+            known: Known::Stateless,
             adopt_unmarked: self.adopt,
         }
     }

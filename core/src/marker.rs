@@ -3,12 +3,17 @@
 //! | field | holds |
 //! |---|---|
 //! | `chancery-owner` | the issuer id; another one than ours makes a target read-only for us |
-//! | `chancery-generation` | how many decisions its writer had seen; a higher one than ours means that ours are older |
+//! | `chancery-generation` | how often the JWKS was written, so that each writing of it is another [`Edition`] |
 //! | `chancery-withdrawn` | the keys withdrawn last, so that a writer with older state does not bring them back |
 //!
 //! Stores carry the fields as they are, under names that their metadata allows.
 
 use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::KeyId;
 
@@ -51,14 +56,14 @@ pub struct OwnerError(String);
 pub struct Marker {
     /// Whose the object is.
     pub owner: Owner,
-    /// The generation of the decisions it was written from; 0 when its writer kept no state.
+    /// How often the issuer's JWKS was written: one more than what it replaced.
     pub generation: u64,
     /// Keys withdrawn by the owner, the latest last.
     pub withdrawn: Vec<KeyId>,
 }
 
 impl Marker {
-    /// The marker of a writer that keeps no state.
+    /// A marker that says whose the object is and nothing else.
     pub fn of(owner: Owner) -> Self {
         Self { owner, generation: 0, withdrawn: Vec::new() }
     }
@@ -103,6 +108,56 @@ impl Marker {
         Ok(Some(Self { owner, generation, withdrawn }))
     }
 }
+
+/// One writing of an issuer's JWKS on one target: what a writer remembers in order to know whether somebody else was
+/// there. As text, `GENERATION-DIGEST` with the base64url SHA-256 of the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Edition {
+    generation: u64,
+    digest: String,
+}
+
+impl Edition {
+    /// The edition of an object with this content; `None` when nobody of ours wrote it.
+    pub fn of(bytes: &[u8], marker: Option<&Marker>) -> Option<Self> {
+        let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(bytes));
+        marker.map(|marker| Self { generation: marker.generation, digest })
+    }
+
+    /// How often the JWKS had been written then.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl fmt::Display for Edition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.generation, self.digest)
+    }
+}
+
+impl From<Edition> for String {
+    fn from(edition: Edition) -> Self {
+        edition.to_string()
+    }
+}
+
+impl TryFrom<String> for Edition {
+    type Error = EditionError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let parts =
+            text.split_once('-').and_then(|(generation, digest)| Some((generation.parse().ok()?, digest)));
+        let parts = parts.map(|(generation, digest)| Self { generation, digest: digest.to_owned() });
+        parts.ok_or(EditionError(text))
+    }
+}
+
+/// A text that names no edition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no edition of a JWKS; expected GENERATION-DIGEST")]
+pub struct EditionError(String);
 
 /// One entry of an object's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -166,7 +221,7 @@ mod tests {
     #[test]
     fn a_marker_comes_back_and_keeps_the_latest_withdrawals() {
         let mut marker = Marker::of("chancery-x".parse().unwrap());
-        assert_eq!(marker.fields().count(), 1, "a writer without state says only who it is");
+        assert_eq!(marker.fields().count(), 1, "nothing is said that says nothing");
         assert_eq!(read_back(&marker).as_ref(), Some(&marker));
         marker.generation = 7;
         marker.withdrawn = (0..30).map(kid).collect();

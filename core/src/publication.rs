@@ -4,19 +4,21 @@
 //!
 //! 1. An object that carries another owner's marker, or none, blocks the whole target unless we were told to adopt
 //!    unmarked ones; a foreign marker always blocks.
-//! 2. A JWKS of a higher generation than ours blocks until its writer's decisions are adopted: ours are older, as
-//!    after a restored backup.
+//! 2. A JWKS that was written since we last looked blocks until what its writer decided is adopted: our state is a
+//!    restored backup, or another replica decided.
 //! 3. A key on the target that is neither ours nor tombstoned by us stays, behind ours, and is reported. An entry
 //!    that we could not carry on unchanged blocks the target, because dropping it may reject somebody's tokens.
 //! 4. What is published is therefore our set, united with what stays, minus our own tombstones: never empty.
 //! 5. An object is written only if its bytes, media type, cache header or owner differ, and only on the condition
 //!    that it is still the version that was read, or still absent.
-//! 6. The JWKS is written before the discovery document that names it.
+//! 6. Where the same keys are published already, their order stays: two writers that saw them come in another order
+//!    must not rewrite each other's documents for ever.
+//! 7. The JWKS is written before the discovery document that names it.
 
 use std::fmt;
 
 use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
-use crate::marker::{Marker, Owner};
+use crate::marker::{Edition, Marker, Owner};
 use crate::{Document, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
 
 /// The version of a stored object, as its store names it: an ETag, a generation, a digest. Compared, never read.
@@ -36,6 +38,13 @@ pub struct StoredObject {
     pub marker: Option<Marker>,
     /// What a conditional write must name.
     pub version: Version,
+}
+
+impl StoredObject {
+    /// Which writing of it this is; `None` when it carries no marker.
+    pub fn edition(&self) -> Option<Edition> {
+        Edition::of(&self.bytes, self.marker.as_ref())
+    }
 }
 
 /// What a target holds below one issuer.
@@ -74,10 +83,21 @@ pub struct Desired<'a> {
     pub tombstones: &'a [KeyId],
     /// Who we are.
     pub owner: &'a Owner,
-    /// How many decisions of this owner we know; `None` for a writer without state, which goes on from what it finds.
-    pub generation: Option<u64>,
+    /// What we know of the target from before.
+    pub known: Known<'a>,
     /// Whether objects without any marker may be taken over.
     pub adopt_unmarked: bool,
+}
+
+/// What a writer remembers of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known<'a> {
+    /// It keeps no state and goes on from what it finds.
+    Stateless,
+    /// It has not been there yet.
+    Nothing,
+    /// The JWKS that it last wrote there, or whose decisions it last adopted.
+    Edition(&'a Edition),
 }
 
 /// The condition of a write: that the object is what it was when it was read.
@@ -175,15 +195,15 @@ pub enum Blocked {
         /// Which object.
         kind: DocumentKind,
     },
-    /// The target was written from newer decisions than ours.
+    /// Somebody of the same issuer wrote since we last looked.
     #[error(
-        "the JWKS is of generation {theirs} and our state of generation {ours}, so our state is older than what is published, as after a restored backup; adopt the newer decisions before writing"
+        "the JWKS is edition {found}, which our state does not know: another writer of this issuer was there, or our state comes from a backup; adopt what it decided before writing"
     )]
     Behind {
-        /// The generation found.
-        theirs: u64,
-        /// The generation of our state.
-        ours: u64,
+        /// What was found.
+        found: Edition,
+        /// The keys that are published.
+        published: Vec<KeyId>,
         /// The keys that were withdrawn last, according to the target.
         withdrawn: Vec<KeyId>,
     },
@@ -206,7 +226,6 @@ pub enum Blocked {
 pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> {
     DocumentKind::ALL.into_iter().try_for_each(|kind| check_owner(desired, observed, kind))?;
     let found = observed.jwks.as_ref().and_then(|object| object.marker.as_ref());
-    check_generation(desired, found)?;
 
     let (published, unreadable) = match observed.jwks.as_ref().map(|o| ObservedJwks::parse(&o.bytes)) {
         None => (ObservedJwks::default(), false),
@@ -217,11 +236,13 @@ pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> 
         }
         Some(Err(_)) => (ObservedJwks::default(), true),
     };
+    check_edition(desired, observed.jwks.as_ref(), &published)?;
     let staying = foreign_keys(desired, &published)?;
     let foreign = staying.iter().map(|key| key.key_id().clone()).collect();
 
     let ours = desired.documents.jwks();
     let jwks = Jwks::new(ours.keys().iter().cloned().chain(staying)).unwrap_or_else(|| ours.clone());
+    let jwks = in_published_order(&published, &jwks).unwrap_or(jwks);
     let result = DocumentSet::new(desired.documents.issuer().clone(), jwks, desired.documents.cache());
 
     let writes = DocumentKind::ALL.into_iter().filter_map(|kind| {
@@ -239,27 +260,46 @@ pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> 
     Ok(Plan { writes, foreign, marker: marker(desired, found, result.jwks()), result })
 }
 
-fn check_generation(desired: Desired<'_>, found: Option<&Marker>) -> Result<(), Blocked> {
-    match (desired.generation, found) {
-        (Some(ours), Some(found)) if found.generation > ours => {
-            Err(Blocked::Behind { theirs: found.generation, ours, withdrawn: found.withdrawn.clone() })
-        }
-        _ => Ok(()),
+/// The published set, if it has the same keys as `jwks`.
+fn in_published_order(published: &ObservedJwks, jwks: &Jwks) -> Option<Jwks> {
+    let order = Jwks::new(published.keys().cloned())?;
+    let same =
+        order.keys().len() == jwks.keys().len() && jwks.keys().iter().all(|key| order.contains(key.key_id()));
+    same.then_some(order)
+}
+
+fn check_edition(
+    desired: Desired<'_>,
+    jwks: Option<&StoredObject>,
+    published: &ObservedJwks,
+) -> Result<(), Blocked> {
+    let Some((marker, found)) = jwks.and_then(|o| Some((o.marker.as_ref()?, o.edition()?))) else {
+        return Ok(());
+    };
+    match desired.known {
+        Known::Stateless => Ok(()),
+        Known::Edition(known) if *known == found => Ok(()),
+        Known::Edition(_) | Known::Nothing => Err(Blocked::Behind {
+            found,
+            published: published.keys().map(|key| key.key_id().clone()).collect(),
+            withdrawn: marker.withdrawn.clone(),
+        }),
     }
 }
 
 /// What the writes say about us: newer than what they replace, and every withdrawal that is still known.
 fn marker(desired: Desired<'_>, found: Option<&Marker>, result: &Jwks) -> Marker {
     // A writer with state has adopted what was found, so its own tombstones are complete.
-    let carried = found.filter(|_| desired.generation.is_none()).map_or(&[][..], |found| &found.withdrawn);
+    let carried =
+        found.filter(|_| desired.known == Known::Stateless).map_or(&[][..], |found| &found.withdrawn);
     let mut withdrawn: Vec<KeyId> = Vec::new();
     for id in carried.iter().filter(|id| !desired.tombstones.contains(id)).chain(desired.tombstones) {
         if !result.contains(id) && !withdrawn.contains(id) {
             withdrawn.push(id.clone());
         }
     }
-    let next = found.map_or(1, |found| found.generation.saturating_add(1));
-    let generation = desired.generation.map_or(next, |ours| ours.max(next));
+    let known = if let Known::Edition(known) = desired.known { known.generation() } else { 0 };
+    let generation = found.map_or(0, |found| found.generation).max(known).saturating_add(1);
     Marker { owner: desired.owner.clone(), generation, withdrawn }
 }
 

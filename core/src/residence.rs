@@ -12,8 +12,11 @@
 //! 3. Time is accumulated, never read from a clock, and does not run for anybody while no source shows a key: an
 //!    empty source is far more often a mistake than a wish to stop every workload.
 //! 4. A resident whose time is up is tombstoned: this writer published it, so this writer may withdraw it.
-//! 5. Each change of what is published or withdrawn is a new generation. Decisions of a higher generation, found on
-//!    a target, are newer than ours and are adopted: our state is a restored backup, or another replica decided.
+//! 5. What somebody of the same issuer wrote since we last looked at a target is adopted before we write there: our
+//!    state is a restored backup, or another replica decided. A key that is published then is no longer for us to
+//!    withdraw, and one that was withdrawn does not come back unless a source shows it.
+//! 6. Keys that were found published after the state was lost are imported: they stay, after all others, until a
+//!    source shows them or a person withdraws them. Time never removes them, since nobody knows who signs with them.
 //!
 //! The published order follows from the record and the readings alone, so a restart changes no byte.
 
@@ -39,11 +42,11 @@ pub struct KeyUnion {
     residence: Duration,
     sources: BTreeMap<SourceId, Vec<PublicKey>>,
     residents: BTreeMap<KeyId, Resident>,
+    imported: Vec<PublicKey>,
     /// The order of the keys in the record, kept for those that no source has shown since.
     recorded: Vec<KeyId>,
     /// The latest last.
     tombstones: Vec<KeyId>,
-    generation: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -64,9 +67,9 @@ impl KeyUnion {
             residence,
             sources: BTreeMap::new(),
             residents: BTreeMap::new(),
+            imported: record.imported.iter().flat_map(|pem| pem::read_public_keys(pem).keys).collect(),
             recorded: Vec::new(),
             tombstones: record.tombstones.clone(),
-            generation: record.generation,
         };
         for recorded in &record.keys {
             let Some(key) = pem::read_public_keys(&recorded.public_key).keys.into_iter().next() else {
@@ -82,28 +85,28 @@ impl KeyUnion {
 
     /// What must survive a restart: every key this writer has seen, and the tombstones.
     pub fn record(&self) -> Record {
-        let jwks = self.jwks();
+        let jwks = Jwks::new(self.seen().cloned());
         let keys = jwks.iter().flat_map(Jwks::keys).map(|key| RecordedKey {
             public_key: key.to_pem(),
             missing_for_seconds: self.residents.get(key.key_id()).map_or(0, |r| r.missing_for.as_secs()),
         });
-        Record { generation: self.generation, keys: keys.collect(), tombstones: self.tombstones.clone() }
+        Record {
+            keys: keys.collect(),
+            imported: self.imported.iter().map(PublicKey::to_pem).collect(),
+            tombstones: self.tombstones.clone(),
+        }
     }
 
     /// Takes a complete reading of one source.
     pub fn apply(&mut self, source: SourceId, keys: Vec<PublicKey>) {
-        let before = self.decisions();
         let dropped = self.sources.insert(source, keys).unwrap_or_default();
         self.settle(dropped);
-        self.count_change(&before);
     }
 
     /// Forgets a source that is gone for good, as a replica that left the control plane. Its keys become residents.
     pub fn remove(&mut self, source: &SourceId) {
-        let before = self.decisions();
         let dropped = self.sources.remove(source).unwrap_or_default();
         self.settle(dropped);
-        self.count_change(&before);
     }
 
     /// Lets time pass and returns the keys that are withdrawn by it.
@@ -121,45 +124,47 @@ impl KeyUnion {
             self.residents.remove(id);
             self.tombstones.push(id.clone());
         }
-        if !withdrawn.is_empty() {
-            self.generation += 1;
-        }
         withdrawn
     }
 
-    /// Takes over decisions that were found on a target, if they are newer than ours: its withdrawals replace our
-    /// own, and no key of which only we still hold that it should be published comes back. Keys that a source shows
-    /// are never withdrawn by this.
-    pub fn adopt(&mut self, generation: u64, withdrawn: &[KeyId]) {
-        if generation <= self.generation {
-            return;
-        }
-        self.generation = generation;
-        self.residents.retain(|id, _| !withdrawn.contains(id));
+    /// Takes over what another writer of the same issuer left on a target: the keys it `published`, and those it has
+    /// `withdrawn`. Keys that a source shows are never withdrawn by this.
+    pub fn adopt(&mut self, published: &[KeyId], withdrawn: &[KeyId]) {
         let live: BTreeSet<KeyId> = self.live().into_iter().map(|key| key.key_id().clone()).collect();
-        self.tombstones = withdrawn.iter().filter(|id| !live.contains(id)).cloned().collect();
-        if self.tombstones.len() < withdrawn.len() {
-            // What is published lacks a key that a source shows: publishing it again is a newer decision.
-            self.generation += 1;
+        self.tombstones.retain(|id| !published.contains(id));
+        for id in withdrawn.iter().filter(|id| !live.contains(id)) {
+            self.residents.remove(id);
+            self.imported.retain(|key| key.key_id() != id);
+            if !self.tombstones.contains(id) {
+                self.tombstones.push(id.clone());
+            }
         }
     }
 
-    /// Takes note of the generation that a write of ours was given: more than ours where it replaced as new a one.
-    pub fn wrote(&mut self, generation: u64) {
-        self.generation = self.generation.max(generation);
-    }
-
-    /// How many decisions went into what is published now.
-    pub fn generation(&self) -> u64 {
-        self.generation
+    /// Goes on publishing `keys`, which were found published under our own id. Returns those that were not known.
+    pub fn import(&mut self, keys: impl IntoIterator<Item = PublicKey>) -> Vec<KeyId> {
+        let mut new = Vec::new();
+        for key in keys {
+            let known = self.seen().chain(&self.imported).any(|seen| seen.key_id() == key.key_id());
+            if !known && !self.tombstones.contains(key.key_id()) {
+                new.push(key.key_id().clone());
+                self.imported.push(key);
+            }
+        }
+        new
     }
 
     /// The keys to publish: those of the sources in their order, then those not seen since the restart in the
-    /// recorded order, then the other residents by key id. `None` until there is one.
+    /// recorded order, then the other residents by key id, then the imported ones. `None` until there is one.
     pub fn jwks(&self) -> Option<Jwks> {
+        Jwks::new(self.seen().chain(&self.imported).cloned())
+    }
+
+    /// Keys that a source shows or has shown.
+    fn seen(&self) -> impl Iterator<Item = &PublicKey> {
         let recorded = self.recorded.iter().filter_map(|id| self.residents.get(id));
         let residents = recorded.chain(self.residents.values()).map(|resident| &resident.key);
-        Jwks::new(self.live().into_iter().chain(residents).cloned())
+        self.live().into_iter().chain(residents)
     }
 
     /// Keys that this writer published and has withdrawn, the latest last.
@@ -178,17 +183,6 @@ impl KeyUnion {
         (!self.live().is_empty()).then(|| self.residence.saturating_sub(longest))
     }
 
-    fn decisions(&self) -> (BTreeSet<KeyId>, Vec<KeyId>) {
-        let keys = self.live().into_iter().map(PublicKey::key_id).chain(self.residents.keys());
-        (keys.cloned().collect(), self.tombstones.clone())
-    }
-
-    fn count_change(&mut self, before: &(BTreeSet<KeyId>, Vec<KeyId>)) {
-        if self.decisions() != *before {
-            self.generation += 1;
-        }
-    }
-
     fn live(&self) -> Vec<&PublicKey> {
         self.sources.values().flatten().collect()
     }
@@ -197,6 +191,7 @@ impl KeyUnion {
         let live: BTreeSet<KeyId> = self.live().into_iter().map(|key| key.key_id().clone()).collect();
         self.residents.retain(|id, _| !live.contains(id));
         self.recorded.retain(|id| !live.contains(id));
+        self.imported.retain(|key| !live.contains(key.key_id()));
         self.tombstones.retain(|id| !live.contains(id));
         for key in dropped.into_iter().filter(|key| !live.contains(key.key_id())) {
             let resident = Resident { key, missing_for: Duration::ZERO };
@@ -209,11 +204,11 @@ impl KeyUnion {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Record {
-    /// How many decisions went into it.
-    #[serde(default)]
-    pub generation: u64,
     /// Every key seen and not withdrawn.
     pub keys: Vec<RecordedKey>,
+    /// Keys found published after a loss of state, as `PUBLIC KEY` PEM blocks.
+    #[serde(default, deserialize_with = "public_key_pems")]
+    pub imported: Vec<String>,
     /// Keys withdrawn by us, the latest last.
     pub tombstones: Vec<KeyId>,
 }
@@ -230,12 +225,20 @@ pub struct RecordedKey {
 }
 
 fn public_key_pem<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
+    one_public_key(String::deserialize(deserializer)?).map_err(de::Error::custom)
+}
+
+fn public_key_pems<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.into_iter().map(|text| one_public_key(text).map_err(de::Error::custom)).collect()
+}
+
+fn one_public_key(text: String) -> Result<String, String> {
     let read = pem::read_public_keys(&text);
     if read.keys.len() == 1 && read.skipped.is_empty() {
         return Ok(text);
     }
     let reason =
         read.skipped.first().map_or_else(|| format!("{} keys", read.keys.len()), ToString::to_string);
-    Err(de::Error::custom(format_args!("expected one PUBLIC KEY PEM block, found {reason}")))
+    Err(format!("expected one PUBLIC KEY PEM block, found {reason}"))
 }

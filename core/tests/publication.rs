@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::publication::{
-    Blocked, Desired, Observed, Plan, Precondition, Reason, StoredObject, Version, plan,
+    Blocked, Desired, Known, Observed, Plan, Precondition, Reason, StoredObject, Version, plan,
 };
 use chancery_core::{
     CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId, Marker, Owner, PublicKey,
@@ -62,7 +62,7 @@ fn plan_as(wish: &Wish<'_>, observed: &Observed) -> Result<Plan, Blocked> {
     let adopt_unmarked = wish.adopt_unmarked;
     let tombstones = &tombstones;
     plan(
-        Desired { documents: &documents, tombstones, owner: &owner, generation: None, adopt_unmarked },
+        Desired { documents: &documents, tombstones, owner: &owner, known: Known::Stateless, adopt_unmarked },
         observed,
     )
 }

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::residence::Record;
-use chancery_core::{IssuerUrl, KeyId, Owner};
+use chancery_core::marker::Edition;
+use chancery_core::{IssuerUrl, KeyId};
 use jiff::Timestamp;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::index::{Index, Publication};
+use crate::leadership::Leading;
 use crate::metrics::{KeyState, Metrics, SourceLabels};
 use crate::source::SourceEvent;
-use crate::state::StateDirectory;
+use crate::state::{Kept, Saved, StateStore};
 
 /// How long the start waits for a source that does not answer before it shows what is recorded and read.
 /// Longer than a kube-apiserver restart takes; until then relying parties read the targets as they are.
@@ -22,6 +23,31 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Accumulated time is recorded this often, so a crash costs a vanished key at most this much longer a stay.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
+
+/// What publishing teaches the index about the decisions that a target was written from.
+#[derive(Debug)]
+pub enum Lesson {
+    /// Another writer of this issuer was there: our state comes from a backup, or another replica decided.
+    Behind {
+        /// The target.
+        target: String,
+        /// The JWKS found.
+        edition: Edition,
+        /// What is published there.
+        published: Vec<KeyId>,
+        /// What was withdrawn there last.
+        withdrawn: Vec<KeyId>,
+        /// Told once what there is to publish takes it into account.
+        adopted: oneshot::Sender<()>,
+    },
+    /// The target is as we want it.
+    Current {
+        /// The target.
+        target: String,
+        /// The JWKS there.
+        edition: Edition,
+    },
+}
 
 /// The task that owns one issuer's index.
 #[derive(Debug)]
@@ -32,10 +58,18 @@ pub struct Collector {
     pub index: Index,
     /// What the sources report.
     pub events: mpsc::Receiver<SourceEvent>,
+    /// The JWKS of each target as we know it, by the target's name.
+    pub known: BTreeMap<String, Edition>,
+    /// What the targets teach.
+    pub lessons: mpsc::Receiver<Lesson>,
+    /// Whether this replica publishes.
+    pub leading: Leading,
     /// Where the publication goes; the value is replaced only when it differs.
     pub publications: watch::Sender<Option<Arc<Publication>>>,
     /// Where the record goes.
-    pub state: Option<(StateDirectory, Owner)>,
+    pub state: Option<StateStore>,
+    /// What is recorded there.
+    pub saved: Saved,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -45,28 +79,34 @@ impl Collector {
     pub async fn run(mut self) {
         let started = Instant::now();
         let mut counted = started;
-        let mut recorded = self.index.record();
         let mut first_seen = BTreeMap::new();
         loop {
             let pause = self.pause(started.elapsed());
-            let event = tokio::select! {
+            let (event, lesson) = tokio::select! {
                 event = self.events.recv() => match event {
-                    Some(event) => Some(event),
+                    Some(event) => (Some(event), None),
                     None => return,
                 },
-                () = tokio::time::sleep(pause) => None,
+                Some(lesson) = self.lessons.recv() => (None, Some(lesson)),
+                () = self.leading.changed() => (None, None),
+                () = tokio::time::sleep(pause) => (None, None),
             };
             self.let_time_pass(counted.elapsed());
             counted = Instant::now();
             if let Some(event) = event {
                 self.take(&event);
             }
+            let adopted = lesson.and_then(|lesson| self.learn(lesson));
             if !self.index.is_complete() && started.elapsed() >= PATIENCE {
                 warn!(issuer = %self.issuer, "a source has not answered since the start; going on with what is recorded and read");
                 self.index.stop_waiting();
             }
-            self.record(&mut recorded);
+            self.record().await;
             self.send(&mut first_seen);
+            if let Some(adopted) = adopted {
+                // Whoever asked may have ended.
+                let _ = adopted.send(());
+            }
         }
     }
 
@@ -107,15 +147,46 @@ impl Collector {
         }
     }
 
+    /// Returns whom to tell once the lesson shows.
+    fn learn(&mut self, lesson: Lesson) -> Option<oneshot::Sender<()>> {
+        match lesson {
+            Lesson::Current { target, edition } => {
+                self.known.insert(target, edition);
+                None
+            }
+            Lesson::Behind { target, edition, published, withdrawn, adopted } => {
+                info!(
+                    issuer = %self.issuer, target, %edition,
+                    "another writer of this issuer was at the target since we looked; adopting what it decided",
+                );
+                self.index.adopt(&published, &withdrawn);
+                self.known.insert(target, edition);
+                Some(adopted)
+            }
+        }
+    }
+
     /// Saves before anything is shown: a key we published must never look foreign to us after a crash.
-    fn record(&self, recorded: &mut Record) {
-        let Some((state, owner)) = &self.state else { return };
-        let record = self.index.record();
-        if record == *recorded {
+    async fn record(&mut self) {
+        let Some(state) = &self.state else { return };
+        if state.is_shared() && !self.leading.now() {
             return;
         }
-        match state.save(owner, &record) {
-            Ok(()) => *recorded = record,
+        let record = self.index.record();
+        let saved = Saved { targets: self.known.clone(), record, ..self.saved.clone() };
+        if saved == self.saved {
+            return;
+        }
+        match state.save(&saved, Some(&self.saved)).await {
+            Ok(Kept::Saved) => self.saved = saved,
+            Ok(Kept::Changed(theirs)) if theirs.owner != saved.owner => {
+                error!(issuer = %self.issuer, ours = %saved.owner, theirs = %theirs.owner, "the state was begun anew under another id; restart this replica so that it takes it over");
+            }
+            Ok(Kept::Changed(theirs)) => {
+                info!(issuer = %self.issuer, "another replica has saved its state since; adopting what it decided");
+                self.index.adopt(&[], &theirs.record.tombstones);
+                self.saved = theirs;
+            }
             Err(problem) => {
                 error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem));
             }
@@ -124,9 +195,12 @@ impl Collector {
 
     fn send(&self, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
         let publication = self.index.publication();
-        let changed = self.publications.send_if_modified(|current| {
+        let mut changed = false;
+        self.publications.send_if_modified(|current| {
             let differs = *current != publication;
             if differs {
+                changed =
+                    current.as_ref().map(|p| &p.documents) != publication.as_ref().map(|p| &p.documents);
                 current.clone_from(&publication);
             }
             differs

@@ -42,7 +42,8 @@ pub struct Config {
 pub struct IssuerConfig {
     /// The issuer URL, equal to kube-apiserver's first `--service-account-issuer` byte for byte.
     pub url: IssuerUrl,
-    /// The ownership marker on what we publish; derived from the URL when missing.
+    /// The issuer id in the marker on what we publish. When missing it is what the state keeps, a random one at
+    /// first; without a state it is derived from the URL.
     #[serde(default, deserialize_with = "owner")]
     pub owner: Option<Owner>,
     /// `max-age` of the documents in seconds. Relying parties may not look for a new key any sooner.
@@ -62,11 +63,6 @@ pub struct IssuerConfig {
 }
 
 impl IssuerConfig {
-    /// The marker on what we publish.
-    pub fn owner(&self) -> Owner {
-        self.owner.clone().unwrap_or_else(|| chancery_publisher::target::default_owner(&self.url))
-    }
-
     /// The cache policy of the documents.
     pub fn cache(&self) -> CachePolicy {
         CachePolicy::of_seconds(self.max_age_seconds)
@@ -118,7 +114,21 @@ impl Default for VerifyConfig {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StateConfig {
     /// A directory of this process alone.
-    pub directory: PathBuf,
+    pub directory: Option<PathBuf>,
+    /// A ConfigMap that the replicas share.
+    pub config_map: Option<StateConfigMapConfig>,
+}
+
+/// A ConfigMap that holds the state.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct StateConfigMapConfig {
+    /// Its namespace; the pod's own when missing.
+    pub namespace: Option<String>,
+    /// Its name. It is made when it is not there.
+    pub name: String,
+    /// A kubeconfig, outside a cluster.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// Leader election by a Lease.
@@ -246,7 +256,7 @@ impl Config {
         for serve in &mut self.serve {
             serve.value = serve.value.clone().below(folder);
         }
-        self.state.iter_mut().for_each(|state| start(&mut state.value.directory));
+        self.state.iter_mut().filter_map(|state| state.value.directory.as_mut()).for_each(start);
     }
 }
 

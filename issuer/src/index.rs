@@ -16,8 +16,6 @@ pub struct Publication {
     pub documents: DocumentSet,
     /// Keys we withdraw from what a target holds, the latest last.
     pub tombstones: Vec<KeyId>,
-    /// How many decisions went into it.
-    pub generation: u64,
 }
 
 /// The keys of one issuer and whether they are complete enough to be shown.
@@ -74,6 +72,11 @@ impl Index {
         self.complete |= self.silent.is_empty() && self.unread.is_empty();
     }
 
+    /// Takes over what another writer of the same issuer published and withdrew.
+    pub fn adopt(&mut self, published: &[KeyId], withdrawn: &[KeyId]) {
+        self.union.adopt(published, withdrawn);
+    }
+
     /// Lets time pass and returns the keys withdrawn by it.
     pub fn elapse(&mut self, elapsed: Duration) -> Vec<KeyId> {
         self.union.elapse(elapsed)
@@ -97,7 +100,7 @@ impl Index {
         }
         let documents = DocumentSet::new(self.issuer.clone(), self.union.jwks()?, self.cache);
         let tombstones = self.union.tombstones().to_vec();
-        Some(Arc::new(Publication { documents, tombstones, generation: self.union.generation() }))
+        Some(Arc::new(Publication { documents, tombstones }))
     }
 
     /// What must survive a restart.

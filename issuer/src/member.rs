@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chancery_core::residence::Record;
+use chancery_publisher::default_owner;
 use chancery_publisher::verify::address::{GivenAddress, GivenAddressError};
 use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
 use serde_saphyr::Spanned;
@@ -17,11 +17,14 @@ use crate::metrics::Metrics;
 use crate::outside::{Outside, View};
 use crate::reconcile::Reconciler;
 use crate::source::Source;
-use crate::state::StateDirectory;
+use crate::state::{Saved, StateStore};
 use crate::tasks::Tasks;
 
 /// Readings waiting for the collector; a source that is faster waits.
 const EVENTS: usize = 64;
+
+/// What the targets teach, waiting for the collector.
+const LESSONS: usize = 16;
 
 /// What the tasks of one issuer have in common, and what ties the issuers together.
 #[derive(Clone, Debug)]
@@ -37,7 +40,32 @@ pub(crate) struct Opening<'a> {
     pub config: &'a IssuerConfig,
     pub path: &'a Path,
     pub base: &'a Path,
-    pub state: Option<&'a StateDirectory>,
+    pub state: Option<&'a StateStore>,
+}
+
+impl Opening<'_> {
+    async fn sources(&self) -> Result<Vec<Source>, ConfigError> {
+        let mut sources = Vec::new();
+        for (position, source) in self.config.sources.iter().enumerate() {
+            let opened = Source::open(&source.value, position, self.base).await;
+            sources.push(
+                opened
+                    .map_err(|problem| ConfigError::refuse(self.path, source.referenced.line(), &problem))?,
+            );
+        }
+        Ok(sources)
+    }
+
+    /// What is known of the issuer from before.
+    async fn saved(&self, line: u64) -> Result<Saved, ConfigError> {
+        let IssuerConfig { url, owner, .. } = self.config;
+        let Some(state) = self.state else {
+            let owner = owner.clone().unwrap_or_else(|| default_owner(url));
+            return Ok(Saved::begin(url.clone(), owner));
+        };
+        let established = state.establish(url, owner.as_ref()).await;
+        established.map_err(|problem| ConfigError::refuse(self.path, line, &problem))
+    }
 }
 
 /// One issuer, ready to run.
@@ -54,41 +82,39 @@ pub(crate) struct Member {
 impl Member {
     /// Opens everything one issuer names.
     pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, ConfigError> {
-        let Opening { config, path, base, state } = opening;
-        let owner = config.owner();
-        let mut sources = Vec::new();
-        for (position, source) in config.sources.iter().enumerate() {
-            let opened = Source::open(&source.value, position, base).await;
-            sources.push(
-                opened.map_err(|problem| ConfigError::refuse(path, source.referenced.line(), &problem))?,
-            );
-        }
-        let record = match state {
-            Some(state) => state.load(&owner).map_err(|problem| ConfigError::refuse(path, line, &problem))?,
-            None => Record::default(),
-        };
+        let Opening { config, path, state, .. } = opening;
+        let sources = opening.sources().await?;
+        let saved = opening.saved(line).await?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let (sender, publications) = watch::channel(None);
         let (published, publishings) = watch::channel(0);
+        let (teach, lessons) = mpsc::channel(LESSONS);
         let index =
-            Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &record));
+            Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &saved.record));
         let collector = Collector {
             issuer: config.url.clone(),
             index,
             events: receiver,
+            known: saved.targets.clone(),
+            saved: saved.clone(),
+            lessons,
+            leading: shared.leading.clone(),
             publications: sender,
-            state: state.map(|state| (state.clone(), owner.clone())),
+            state: state.cloned(),
             metrics: shared.metrics.clone(),
         };
         let mut reconcilers = Vec::new();
         for target in &config.targets {
+            let name = target.value.to.display_name();
             reconcilers.push(Reconciler {
                 issuer: config.url.clone(),
-                name: target.value.to.display_name(),
+                known: saved.targets.get(&name).cloned(),
+                name,
                 store: open_target(target, opening).await?,
-                owner: owner.clone(),
+                owner: saved.owner.clone(),
                 adopt: target.value.to.adopt,
                 publications: publications.clone(),
+                lessons: teach.clone(),
                 leading: shared.leading.clone(),
                 published: published.clone(),
                 shutdown: shared.shutdown.clone(),

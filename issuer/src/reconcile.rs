@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::publication::Desired;
+use chancery_core::marker::Edition;
+use chancery_core::publication::{Blocked, Desired, Known};
 use chancery_core::{IssuerUrl, KeyId, Owner};
 use chancery_publisher::publish::{LastSeen, Outcome, PublishError, publish_again};
 use chancery_publisher::store::DocumentStore;
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
 use crate::backoff::Backoff;
+use crate::collect::Lesson;
 use crate::index::Publication;
 use crate::leadership::Leading;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
@@ -32,8 +34,12 @@ pub struct Reconciler {
     pub owner: Owner,
     /// Whether objects without a marker may be taken over.
     pub adopt: bool,
+    /// The JWKS that we last wrote there, or whose decisions we last adopted.
+    pub known: Option<Edition>,
     /// What the index asks for.
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
+    /// Where the index learns what the target was written from.
+    pub lessons: mpsc::Sender<Lesson>,
     /// Whether this replica publishes.
     pub leading: Leading,
     /// Told about every successful publication, so that somebody looks from outside.
@@ -58,10 +64,18 @@ impl Reconciler {
                 None => RESYNC,
                 Some(publication) => match self.publish(&publication, &mut seen).await {
                     Ok(outcome) => {
+                        self.remember(outcome.edition.clone()).await;
                         self.succeeded(&outcome);
                         last_problem = None;
                         backoff.reset();
                         RESYNC
+                    }
+                    Err(PublishError::Blocked {
+                        blocked: Blocked::Behind { found, published, withdrawn },
+                        ..
+                    }) => {
+                        self.adopt_decisions(found, published, withdrawn).await;
+                        Duration::ZERO
                     }
                     Err(problem) => {
                         self.failed(&problem, &mut last_problem);
@@ -83,10 +97,31 @@ impl Reconciler {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
             owner: &self.owner,
-            generation: Some(publication.generation),
+            known: self.known.as_ref().map_or(Known::Nothing, Known::Edition),
             adopt_unmarked: self.adopt,
         };
         publish_again(self.store.as_ref(), desired, seen).await
+    }
+
+    /// Remembers, over restarts too, what the target holds.
+    async fn remember(&mut self, edition: Option<Edition>) {
+        if edition != self.known
+            && let Some(edition) = edition
+        {
+            self.known = Some(edition.clone());
+            // Nobody listens only while the process ends.
+            let _ = self.lessons.send(Lesson::Current { target: self.name.clone(), edition }).await;
+        }
+    }
+
+    /// Has what another writer decided taken into account, and returns when the publication shows it.
+    async fn adopt_decisions(&mut self, edition: Edition, published: Vec<KeyId>, withdrawn: Vec<KeyId>) {
+        let (adopted, shown) = oneshot::channel();
+        let target = self.name.clone();
+        let lesson = Lesson::Behind { target, edition: edition.clone(), published, withdrawn, adopted };
+        if self.lessons.send(lesson).await.is_ok() && shown.await.is_ok() {
+            self.known = Some(edition);
+        }
     }
 
     fn succeeded(&self, outcome: &Outcome) {

@@ -19,7 +19,7 @@ use crate::leadership::Leadership;
 use crate::member::{Member, Opening, Shared};
 use crate::metrics::Metrics;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
-use crate::state::StateDirectory;
+use crate::state::StateStore;
 use crate::tasks::Tasks;
 
 /// How long writes under way and requests in flight may take after the signal to stop.
@@ -54,7 +54,8 @@ impl Issuer {
 
         let state = match &config.state {
             Some(state) => Some(
-                StateDirectory::open(&state.value.directory)
+                StateStore::open(&state.value, base)
+                    .await
                     .map_err(|problem| ConfigError::refuse(path, state.referenced.line(), &problem))?,
             ),
             None => None,

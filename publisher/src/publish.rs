@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use chancery_core::marker::Edition;
 use chancery_core::publication::{
     self, Blocked, Desired, Observed, Plan, Reason, StoredObject, Version, Write,
 };
@@ -34,8 +35,8 @@ pub struct Outcome {
     pub foreign: Vec<KeyId>,
     /// What the target holds.
     pub result: DocumentSet,
-    /// The generation it was written from: ours, or a higher one when something was written over it.
-    pub generation: u64,
+    /// The edition of the JWKS there.
+    pub edition: Option<Edition>,
 }
 
 /// What a target held when it was last read or written. Only saves transfers: every write is still conditional.
@@ -174,12 +175,9 @@ async fn carry_out(
         patience.bear(error).await?;
         plan = decide(store, desired, seen, &mut patience).await?;
     }
-    let generation = match written.is_empty() {
-        true => desired.generation.unwrap_or_default(),
-        false => plan.marker.generation,
-    };
+    let edition = seen.0.jwks.as_ref().and_then(StoredObject::edition);
     let written = written.into_iter().collect();
-    Ok(Outcome { written, foreign: plan.foreign, result: plan.result, generation })
+    Ok(Outcome { written, foreign: plan.foreign, result: plan.result, edition })
 }
 
 async fn decide(

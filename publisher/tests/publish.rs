@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use chancery_core::publication::{Blocked, Desired, StoredObject, Version};
+use chancery_core::publication::{Blocked, Desired, Known, StoredObject, Version};
 use chancery_core::{DocumentKind, KeyId, Marker};
 use chancery_publisher::{Outcome, PublishError, StoreErrorKind, observe, publish};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ async fn publish_to(
         documents: &documents,
         tombstones: &tombstones,
         owner: &owner,
-        generation: None,
+        known: Known::Stateless,
         adopt_unmarked: false,
     };
     publish(store, desired).await
@@ -163,7 +163,7 @@ async fn a_strangers_documents_are_not_touched() {
             documents: &documents,
             tombstones: &[],
             owner: &owner,
-            generation: None,
+            known: Known::Stateless,
             adopt_unmarked: adopt,
         };
         let result = publish(store.as_ref(), desired).await;

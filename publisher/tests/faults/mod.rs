@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chancery_core::jwks::ObservedJwks;
-use chancery_core::publication::{Desired, StoredObject, Version};
+use chancery_core::publication::{Desired, Known, StoredObject, Version};
 use chancery_core::{CachePolicy, DocumentKind, DocumentSet, Jwks, KeyId, Owner, PublicKey};
 use chancery_publisher::store::memory::MemoryStore;
 use chancery_publisher::store::{Operation, Put, Reading};
@@ -214,7 +214,7 @@ pub async fn publish_keys(store: &dyn DocumentStore, keys: &[u8], tombstones: &B
         documents: &documents,
         tombstones: &tombstones,
         owner: &owner,
-        generation: None,
+        known: Known::Stateless,
         adopt_unmarked: false,
     };
     publish(store, desired).await.unwrap();
