@@ -11,8 +11,8 @@
 //! 4. What is published is therefore our set, united with what stays, minus our own tombstones: never empty.
 //! 5. An object is written only if its bytes, media type, cache header or owner differ, and only on the condition
 //!    that it is still the version that was read, or still absent.
-//! 6. Where the same keys are published already, their order stays: two writers that saw them come in another order
-//!    must not rewrite each other's documents for ever.
+//! 6. Where another writer published the same keys already, their order stays: two writers that saw them come in
+//!    another order must not rewrite each other's documents for ever.
 //! 7. The JWKS is written before the discovery document that names it.
 
 use std::fmt;
@@ -38,6 +38,15 @@ pub struct StoredObject {
     pub marker: Option<Marker>,
     /// What a conditional write must name.
     pub version: Version,
+}
+
+impl<'a> Known<'a> {
+    fn edition(self) -> Option<&'a Edition> {
+        match self {
+            Self::Stateless | Self::Nothing => None,
+            Self::Wrote(edition) | Self::Adopted(edition) => Some(edition),
+        }
+    }
 }
 
 impl StoredObject {
@@ -96,8 +105,10 @@ pub enum Known<'a> {
     Stateless,
     /// It has not been there yet.
     Nothing,
-    /// The JWKS that it last wrote there, or whose decisions it last adopted.
-    Edition(&'a Edition),
+    /// The JWKS that it last wrote there.
+    Wrote(&'a Edition),
+    /// The JWKS of another writer, whose decisions it has adopted.
+    Adopted(&'a Edition),
 }
 
 /// The condition of a write: that the object is what it was when it was read.
@@ -242,7 +253,10 @@ pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> 
 
     let ours = desired.documents.jwks();
     let jwks = Jwks::new(ours.keys().iter().cloned().chain(staying)).unwrap_or_else(|| ours.clone());
-    let jwks = in_published_order(&published, &jwks).unwrap_or(jwks);
+    let jwks = match desired.known {
+        Known::Wrote(_) => jwks,
+        _ => in_published_order(&published, &jwks).unwrap_or(jwks),
+    };
     let result = DocumentSet::new(desired.documents.issuer().clone(), jwks, desired.documents.cache());
 
     let writes = DocumentKind::ALL.into_iter().filter_map(|kind| {
@@ -276,15 +290,14 @@ fn check_edition(
     let Some((marker, found)) = jwks.and_then(|o| Some((o.marker.as_ref()?, o.edition()?))) else {
         return Ok(());
     };
-    match desired.known {
-        Known::Stateless => Ok(()),
-        Known::Edition(known) if *known == found => Ok(()),
-        Known::Edition(_) | Known::Nothing => Err(Blocked::Behind {
-            found,
-            published: published.keys().map(|key| key.key_id().clone()).collect(),
-            withdrawn: marker.withdrawn.clone(),
-        }),
+    if desired.known == Known::Stateless || desired.known.edition() == Some(&found) {
+        return Ok(());
     }
+    Err(Blocked::Behind {
+        found,
+        published: published.keys().map(|key| key.key_id().clone()).collect(),
+        withdrawn: marker.withdrawn.clone(),
+    })
 }
 
 /// What the writes say about us: newer than what they replace, and every withdrawal that is still known.
@@ -298,7 +311,7 @@ fn marker(desired: Desired<'_>, found: Option<&Marker>, result: &Jwks) -> Marker
             withdrawn.push(id.clone());
         }
     }
-    let known = if let Known::Edition(known) = desired.known { known.generation() } else { 0 };
+    let known = desired.known.edition().map_or(0, Edition::generation);
     let generation = found.map_or(0, |found| found.generation).max(known).saturating_add(1);
     Marker { owner: desired.owner.clone(), generation, withdrawn }
 }

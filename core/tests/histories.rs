@@ -86,6 +86,7 @@ struct Kept {
 struct Writer {
     union: KeyUnion,
     known: Option<Edition>,
+    adopted: bool,
     /// Nothing is published before the source was read once since the start.
     source: Option<BTreeSet<u8>>,
     under_way: Option<Plan>,
@@ -96,7 +97,7 @@ struct Writer {
 impl Writer {
     fn start(kept: Kept, backup: Kept) -> Self {
         let union = KeyUnion::restore(RESIDENCE, &kept.record);
-        Self { union, known: kept.known.clone(), source: None, under_way: None, kept, backup }
+        Self { union, known: kept.known.clone(), adopted: false, source: None, under_way: None, kept, backup }
     }
 
     fn keep(&mut self) {
@@ -214,7 +215,11 @@ impl World {
             documents: &documents,
             tombstones: writer.union.tombstones(),
             owner: &self.owner,
-            known: writer.known.as_ref().map_or(Known::Nothing, Known::Edition),
+            known: match &writer.known {
+                None => Known::Nothing,
+                Some(edition) if writer.adopted => Known::Adopted(edition),
+                Some(edition) => Known::Wrote(edition),
+            },
             adopt_unmarked: false,
         };
         match plan(desired, &self.target) {
@@ -222,6 +227,7 @@ impl World {
             Err(Blocked::Behind { found, published, withdrawn }) => {
                 writer.union.adopt(&published, &withdrawn);
                 writer.known = Some(found);
+                writer.adopted = true;
                 writer.under_way = None;
             }
             Err(blocked) => panic!("{blocked}"),
@@ -255,6 +261,7 @@ impl World {
         if kind == DocumentKind::Jwks {
             if matches!(fate, Fate::Done) {
                 self.writers[writer].known = self.target.jwks.as_ref().and_then(StoredObject::edition);
+                self.writers[writer].adopted = false;
             }
             let (published, seen) =
                 (self.published(), self.writers[writer].source.clone().unwrap_or_default());

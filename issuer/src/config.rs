@@ -234,12 +234,34 @@ impl Config {
                 return Err((line, problem));
             }
         }
+        self.check_replicas()?;
         if self.serve.is_empty() && self.issuers.iter().all(|issuer| issuer.value.targets.is_empty()) {
             let problem =
                 "there is neither a `serve` section nor a target, so nobody could read the documents";
             return Err((1, problem.to_owned()));
         }
         Ok(())
+    }
+
+    /// Replicas that take turns must know one id, or the second is a stranger on the first one's targets.
+    fn check_replicas(&self) -> Result<(), (u64, String)> {
+        let elects =
+            self.leader_election.as_ref().is_some_and(|election| election.value.enabled == Some(true));
+        let Some(state) = self.state.as_ref().filter(|state| elects && state.value.directory.is_some())
+        else {
+            return Ok(());
+        };
+        match self.issuers.iter().find(|issuer| issuer.value.owner.is_none()) {
+            Some(issuer) => Err((
+                state.referenced.line(),
+                format!(
+                    "replicas that elect a leader do not share a `state.directory`, so each would give {} an id of its own; \
+                     keep the state in a `configMap`, or set the issuer's `owner`",
+                    issuer.value.url
+                ),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Sources keep their own paths: they are opened with the folder at hand.

@@ -109,6 +109,7 @@ impl Member {
             reconcilers.push(Reconciler {
                 issuer: config.url.clone(),
                 known: saved.targets.get(&name).cloned(),
+                adopted: false,
                 name,
                 store: open_target(target, opening).await?,
                 owner: saved.owner.clone(),

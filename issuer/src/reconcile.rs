@@ -36,6 +36,8 @@ pub struct Reconciler {
     pub adopt: bool,
     /// The JWKS that we last wrote there, or whose decisions we last adopted.
     pub known: Option<Edition>,
+    /// Whether it is another writer's.
+    pub adopted: bool,
     /// What the index asks for.
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
     /// Where the index learns what the target was written from.
@@ -97,7 +99,11 @@ impl Reconciler {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
             owner: &self.owner,
-            known: self.known.as_ref().map_or(Known::Nothing, Known::Edition),
+            known: match &self.known {
+                None => Known::Nothing,
+                Some(edition) if self.adopted => Known::Adopted(edition),
+                Some(edition) => Known::Wrote(edition),
+            },
             adopt_unmarked: self.adopt,
         };
         publish_again(self.store.as_ref(), desired, seen).await
@@ -109,6 +115,7 @@ impl Reconciler {
             && let Some(edition) = edition
         {
             self.known = Some(edition.clone());
+            self.adopted = false;
             // Nobody listens only while the process ends.
             let _ = self.lessons.send(Lesson::Current { target: self.name.clone(), edition }).await;
         }
@@ -121,6 +128,7 @@ impl Reconciler {
         let lesson = Lesson::Behind { target, edition: edition.clone(), published, withdrawn, adopted };
         if self.lessons.send(lesson).await.is_ok() && shown.await.is_ok() {
             self.known = Some(edition);
+            self.adopted = true;
         }
     }
 

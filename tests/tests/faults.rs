@@ -12,9 +12,11 @@ use e2e::site::{Site, bucket_target};
 use e2e::witness::Witness;
 use e2e::{binary, chancery, wait};
 use hyper::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+/// Who the service is, and whoever else publishes the same issuer.
+const OWNER: &str = "chancery-faults";
 const ISSUER: &str = "/cluster-a";
 const JWKS: &str = "openid/v1/jwks";
 const DISCOVERY: &str = ".well-known/openid-configuration";
@@ -46,6 +48,8 @@ impl Stage {
             "timeoutSeconds": 1,
         });
         site.add_issuer_of_files(ISSUER, &[watched.path()], json!([target]))?;
+        let issuer = site.config.pointer_mut("/issuers/0").and_then(Value::as_object_mut);
+        issuer.context("no issuer")?.insert("owner".to_owned(), json!(OWNER));
         site.use_credentials_of(minio);
         Ok(Self { minio, bucket: bucket.to_owned(), proxy, keys, watched, site, first })
     }
@@ -86,13 +90,13 @@ impl Stage {
     }
 
     /// Publishes past the proxy, as a pipeline of somebody else would.
-    async fn publish_from_elsewhere(&self, key: &KeyFile, more: &[&str]) -> Result<()> {
+    async fn publish_from_elsewhere(&self, key: &KeyFile, owner: &str) -> Result<()> {
         let mut command = std::process::Command::new(binary::chancery()?);
         let (id, secret) = self.minio.root_credentials();
         command.env("AWS_ACCESS_KEY_ID", id).env("AWS_SECRET_ACCESS_KEY", secret);
         command.args(["publish", "apply", "--issuer", &self.url(), "--s3-bucket", &self.bucket]);
         command.args(["--s3-endpoint", self.minio.endpoint(), "--s3-path-style", "--key"]).arg(&key.public);
-        command.args(more);
+        command.args(["--owner", owner]);
         chancery::run_command(command).await?.success()?;
         Ok(())
     }
@@ -256,7 +260,7 @@ async fn a_writer_that_was_faster_loses_nothing_and_neither_do_we() -> Result<()
     let service = stage.site.start_ready().await?;
     hold.reached().await?;
     let theirs = KeyFile::new(&stage.keys, "theirs")?;
-    stage.publish_from_elsewhere(&theirs, &[]).await?;
+    stage.publish_from_elsewhere(&theirs, OWNER).await?;
     hold.release();
     let both = [stage.first.kid.as_str(), &theirs.kid];
     stage.site.shows(&stage.bucket_url(), &both).await.with_context(|| service.log())?;
@@ -307,7 +311,7 @@ async fn documents_with_a_foreign_marker_are_not_touched_and_their_owner_is_name
     }
     let stage = Stage::new("foreign").await?;
     let theirs = KeyFile::new(&stage.keys, "theirs")?;
-    stage.publish_from_elsewhere(&theirs, &["--owner", "somebody-else"]).await?;
+    stage.publish_from_elsewhere(&theirs, "somebody-else").await?;
     is_not_touched(&stage, "belongs to somebody-else").await
 }
 

@@ -25,14 +25,13 @@ struct Replica {
 }
 
 impl Replica {
-    async fn new(mut site: Site, minio: &Minio, election: &Value) -> Result<Self> {
+    async fn new(mut site: Site, minio: &Minio, election: &Value, state: &Value) -> Result<Self> {
         let proxy = FaultProxy::start(minio.endpoint()).await?;
         *site.config.pointer_mut("/issuers/0/targets").context("no targets")? =
             json!([bucket_target(minio, proxy.url(), BUCKET)]);
-        site.config
-            .as_object_mut()
-            .context("no object")?
-            .insert("leaderElection".to_owned(), election.clone());
+        let config = site.config.as_object_mut().context("no object")?;
+        config.insert("leaderElection".to_owned(), election.clone());
+        config.insert("state".to_owned(), state.clone());
         Ok(Self { site, proxy })
     }
 
@@ -80,9 +79,12 @@ impl Stage {
                 "kubeconfig": kubeconfig, "leaseDuration": lease, "renewDeadline": renew, "retryPeriod": retry,
             })
         };
+        let state = json!({
+            "configMap": { "namespace": "default", "name": "chancery-state", "kubeconfig": kubeconfig },
+        });
         let replica = site.replica(2)?;
-        let a = Replica::new(site, &minio, &election("a")).await?;
-        let b = Replica::new(replica, &minio, &election("b")).await?;
+        let a = Replica::new(site, &minio, &election("a"), &state).await?;
+        let b = Replica::new(replica, &minio, &election("b"), &state).await?;
         Ok(Self { keys, watched, first_key, minio, a, b, _cluster: cluster })
     }
 
