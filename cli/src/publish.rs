@@ -17,6 +17,8 @@ use crate::runtime::{block_on, log_to_stderr};
 
 mod keys;
 mod report;
+#[cfg(feature = "issuer")]
+mod restore;
 mod target;
 
 /// There is something to do.
@@ -28,6 +30,9 @@ pub enum Command {
     Plan(Args),
     /// Write what is missing or differs; keys that others published stay
     Apply(Args),
+    /// Bring back what the service's configuration describes, from what is left of it
+    #[cfg(feature = "issuer")]
+    Restore(restore::Args),
 }
 
 #[derive(clap::Args)]
@@ -65,6 +70,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     let (args, apply) = match command {
         Command::Plan(args) => (args, false),
         Command::Apply(args) => (args, true),
+        #[cfg(feature = "issuer")]
+        Command::Restore(args) => return restore::run(args),
     };
     let wish = Wish::of(&args)?;
     block_on(1, async {

@@ -188,7 +188,7 @@ impl fmt::Display for Reason {
 pub enum Blocked {
     /// Somebody else's marker.
     #[error(
-        "the {kind} belongs to {theirs}, and we are {ours}; nothing was written. Give this issuer a place of its own, or set its `owner` to {theirs} if it is the same issuer"
+        "the {kind} belongs to {theirs}, and we are {ours}; nothing was written. Give this issuer a place of its own; if it is the same issuer and its state was lost, `chancery publish restore --owner {theirs}` goes on from there"
     )]
     ForeignOwner {
         /// Which object.

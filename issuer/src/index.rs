@@ -77,6 +77,11 @@ impl Index {
         self.union.adopt(published, withdrawn);
     }
 
+    /// Goes on publishing keys that were found published under our own id; returns those that were not known.
+    pub fn import(&mut self, keys: Vec<PublicKey>) -> Vec<KeyId> {
+        self.union.import(keys)
+    }
+
     /// Lets time pass and returns the keys withdrawn by it.
     pub fn elapse(&mut self, elapsed: Duration) -> Vec<KeyId> {
         self.union.elapse(elapsed)

@@ -22,6 +22,7 @@ mod member;
 pub mod metrics;
 pub mod outside;
 pub mod reconcile;
+pub mod restore;
 pub mod run;
 pub mod serve;
 pub mod source;
