@@ -1,7 +1,7 @@
 //! `chancery`: one binary with a subcommand for each role, composed from the library crates behind features.
 //!
 //! Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage,
-//! 3 `verify`, `lint` or `publish plan` ran and found something to act on.
+//! 3 `verify`, `lint`, `doctor` or a plan ran and found something to act on.
 
 use std::process::ExitCode;
 
@@ -10,10 +10,14 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "issuer")]
+mod doctor;
+#[cfg(feature = "issuer")]
 mod issuer;
 #[cfg(feature = "keygen")]
 mod keygen;
 mod lint;
+#[cfg(feature = "publish")]
+mod output;
 #[cfg(feature = "publish")]
 mod publish;
 #[cfg(feature = "publish")]
@@ -48,6 +52,9 @@ enum Command {
     /// Run the issuer service: watch keys, publish, verify, serve
     #[cfg(feature = "issuer")]
     Issuer(issuer::Args),
+    /// Explain why something does not work: sources, tokens, the outside view, the targets
+    #[cfg(feature = "issuer")]
+    Doctor(doctor::Args),
     /// Show the whole loop on this machine
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -64,6 +71,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(args),
         #[cfg(feature = "issuer")]
         Command::Issuer(args) => issuer::run(args),
+        #[cfg(feature = "issuer")]
+        Command::Doctor(args) => doctor::run(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args),
     };

@@ -1,6 +1,5 @@
 //! `chancery publish`: documents to a target, once, from a pipeline or by hand.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use chancery_publisher::{DocumentStore, default_owner};
 use self::keys::KeyArgs;
 use self::report::Report;
 use self::target::TargetArgs;
+use crate::output::say;
 use crate::runtime::{block_on, log_to_stderr};
 
 mod keys;
@@ -137,8 +137,4 @@ impl Wish {
 
 fn print(report: &Report, json: bool) -> anyhow::Result<()> {
     say(&if json { report.to_json()? } else { report.to_text() })
-}
-
-fn say(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }

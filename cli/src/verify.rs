@@ -1,7 +1,6 @@
 //! `chancery verify`: an issuer as an anonymous relying party sees it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use chancery_publisher::verify::address::GivenAddress;
 use chancery_publisher::verify::report::Report;
 use chancery_publisher::verify::{Expectation, Trust, Verifier, VerifyOptions};
 
+use crate::output::say;
 use crate::runtime::block_on;
 
 /// Something was found that somebody should act on.
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verifier = Verifier::new(options(&args, &issuer)?)?;
     let report = block_on(1, async { Ok(verifier.verify(&issuer, &expected).await) })?;
     let text = if args.json { to_json(&report)? } else { to_text(&report, &args.parties) };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    say(&text)?;
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
 

@@ -14,6 +14,7 @@ pub mod admin;
 pub mod backoff;
 pub mod collect;
 pub mod config;
+pub mod doctor;
 pub mod index;
 pub mod leadership;
 #[cfg(feature = "kube")]

@@ -44,18 +44,6 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    async fn sources(&self) -> Result<Vec<Source>, ConfigError> {
-        let mut sources = Vec::new();
-        for (position, source) in self.config.sources.iter().enumerate() {
-            let opened = Source::open(&source.value, position, self.base).await;
-            sources.push(
-                opened
-                    .map_err(|problem| ConfigError::refuse(self.path, source.referenced.line(), &problem))?,
-            );
-        }
-        Ok(sources)
-    }
-
     /// What is known of the issuer from before.
     async fn saved(&self, line: u64) -> Result<Saved, ConfigError> {
         let IssuerConfig { url, owner, .. } = self.config;
@@ -66,6 +54,21 @@ impl Opening<'_> {
         let established = state.establish(url, owner.as_ref()).await;
         established.map_err(|problem| ConfigError::refuse(self.path, line, &problem))
     }
+}
+
+/// Opens the sources of an issuer of the configuration at `path`, whose relative paths start at `base`.
+pub(crate) async fn open_sources(
+    config: &IssuerConfig,
+    path: &Path,
+    base: &Path,
+) -> Result<Vec<Source>, ConfigError> {
+    let mut sources = Vec::new();
+    for (position, source) in config.sources.iter().enumerate() {
+        let opened = Source::open(&source.value, position, base).await;
+        sources
+            .push(opened.map_err(|problem| ConfigError::refuse(path, source.referenced.line(), &problem))?);
+    }
+    Ok(sources)
 }
 
 /// One issuer, ready to run.
@@ -83,7 +86,7 @@ impl Member {
     /// Opens everything one issuer names.
     pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, ConfigError> {
         let Opening { config, path, state, .. } = opening;
-        let sources = opening.sources().await?;
+        let sources = open_sources(config, path, opening.base).await?;
         let saved = opening.saved(line).await?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let (sender, publications) = watch::channel(None);
@@ -126,7 +129,7 @@ impl Member {
             true => Some(Outside {
                 issuer: config.url.clone(),
                 views: views(&config.targets),
-                verifier: verifier(opening).map_err(|problem| ConfigError::value(path, line, problem))?,
+                verifier: verifier(config).map_err(|problem| ConfigError::value(path, line, problem))?,
                 every: config.verify.every,
                 publications: publications.clone(),
                 published: publishings,
@@ -185,8 +188,9 @@ fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
     std::iter::once(View { name: "issuer URL".to_owned(), base: None }).chain(mirrors).collect()
 }
 
-fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {
-    let verify = &opening.config.verify;
+/// Reads an issuer as its configuration says that relying parties do.
+pub(crate) fn verifier(config: &IssuerConfig) -> Result<Verifier, String> {
+    let verify = &config.verify;
     let mut options = VerifyOptions::default();
     if let Some(ca) = &verify.ca {
         let pem = std::fs::read(ca).map_err(|error| {
@@ -200,7 +204,7 @@ fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {
     for text in &verify.resolve {
         let explain = |problem: GivenAddressError| format!("`verify.resolve`: {problem}");
         let given: GivenAddress = text.parse().map_err(explain)?;
-        given.suits(&opening.config.url).map_err(explain)?;
+        given.suits(&config.url).map_err(explain)?;
         options.addresses.insert(given.host, given.address);
     }
     Verifier::new(options).map_err(|problem| crate::chain(&problem))

@@ -68,7 +68,7 @@ impl Outside {
             }
             tokio::select! {
                 changed = self.publications.changed() => if changed.is_err() { return },
-                changed = self.published.changed() => if changed.is_err() { return },
+                () = told(&mut self.published) => {}
                 changed = self.shutdown.changed() => if changed.is_err() { return },
                 () = sleep(pause) => continue,
             }
@@ -109,6 +109,13 @@ impl Outside {
             let breaks: Vec<&str> = finding.breaks.iter().map(|party| party.as_str()).collect();
             warn!(issuer = %self.issuer, view = view.name, rule = finding.rule, breaks = breaks.join(","), "{}; {}", finding.message, finding.remedy);
         }
+    }
+}
+
+/// Returns after the next publication on a target; never where there is no target.
+async fn told(published: &mut watch::Receiver<u64>) {
+    if published.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 

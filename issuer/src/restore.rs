@@ -10,6 +10,7 @@
 //! issuer's, since a cluster that was made anew under the same URL finds the same documents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +21,11 @@ use chancery_core::publication::{Desired, Known, Observed, Plan, StoredObject};
 use chancery_core::{IssuerUrl, KeyId, Owner, PublicKey};
 use chancery_publisher::publish::{self, Outcome};
 use chancery_publisher::{DocumentStore, default_owner};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
 
 use crate::config::{Config, ConfigError, IssuerConfig};
 use crate::index::{Index, Publication};
-use crate::source::{Source, SourceEvent};
+use crate::member::open_sources;
+use crate::source::{SourceEvent, read_once};
 use crate::state::{Kept, Saved, StateError, StateStore, random_owner};
 
 /// How long the sources are waited for; what is recorded and published must do then.
@@ -195,25 +194,17 @@ impl Restoration {
         path: &Path,
         base: &Path,
     ) -> Result<(), RestoreError> {
-        let (events, mut readings) = mpsc::channel(64);
-        let mut running = JoinSet::new();
-        for (position, source) in config.sources.iter().enumerate() {
-            let opened = Source::open(&source.value, position, base).await;
-            let opened =
-                opened.map_err(|problem| ConfigError::refuse(path, source.referenced.line(), &problem))?;
-            running.spawn(opened.run(events.clone()));
-        }
-        drop(events);
-        let deadline = Instant::now() + PATIENCE;
-        while !self.index.is_complete() {
-            let Ok(Some(event)) = timeout_at(deadline, readings.recv()).await else {
-                self.unread.push("a source did not answer in time; what it shows is missing".to_owned());
-                break;
-            };
+        let sources = open_sources(config, path, base).await?;
+        let (index, unread) = (&mut self.index, &mut self.unread);
+        let complete = read_once(sources, PATIENCE, |event| {
             if let SourceEvent::Failed { source, error } = &event {
-                self.unread.push(format!("source {}: {error}", source.name));
+                unread.push(format!("source {}: {error}", source.name));
             }
-            self.index.apply(&event);
+            index.apply(&event);
+            if index.is_complete() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if !complete.await {
+            self.unread.push("a source did not answer in time; what it shows is missing".to_owned());
         }
         self.index.stop_waiting();
         Ok(())

@@ -19,6 +19,7 @@ use chancery_core::residence::SourceId;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+pub use self::once::read_once;
 use self::reporter::Reporter;
 
 #[cfg(feature = "kube")]
@@ -30,6 +31,7 @@ pub mod files;
 pub mod kube_apiserver;
 #[cfg(feature = "kube")]
 mod objects;
+mod once;
 mod parts;
 mod reporter;
 #[cfg(feature = "kube")]

@@ -17,6 +17,7 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod doctor;
 pub mod publish;
 pub mod sink;
 pub mod store;

@@ -9,7 +9,8 @@ use chancery_issuer::config::Config;
 use chancery_issuer::restore::Restoration;
 use serde_json::{Value, json};
 
-use super::{FOUND, say};
+use super::FOUND;
+use crate::output::say;
 use crate::runtime::block_on;
 
 #[derive(clap::Args)]
