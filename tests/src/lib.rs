@@ -8,6 +8,7 @@
 //! |---|---|
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
+//! | a second S3 target, written independently | [`versitygw`]; [`s3_server`]: what both are |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
@@ -31,8 +32,10 @@ pub mod minio;
 pub mod ports;
 pub mod process;
 pub mod relying_party;
+pub mod s3_server;
 pub mod scratch;
 pub mod site;
 pub mod token;
+pub mod versitygw;
 pub mod wait;
 pub mod witness;
