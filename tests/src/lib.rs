@@ -11,7 +11,7 @@
 //! | a second S3 target, written independently | [`versitygw`]; [`s3_server`]: what both are |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
-//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
+//! | what lies between us and a target, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
 //! | a reader who never looks away | [`witness`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
@@ -32,6 +32,7 @@ pub mod minio;
 pub mod ports;
 pub mod process;
 pub mod relying_party;
+pub mod request_log;
 pub mod s3_server;
 pub mod scratch;
 pub mod site;

@@ -264,7 +264,7 @@ async fn a_writer_that_was_faster_loses_nothing_and_neither_do_we() -> Result<()
     let second = stage.add_key("second")?;
     let all = [stage.first.kid.as_str(), &theirs.kid, &second.kid];
     stage.site.shows(&stage.bucket_url(), &all).await.with_context(|| service.log())?;
-    let lost = |record: &e2e::fault_proxy::Record| record.status == Some(412);
+    let lost = |record: &e2e::request_log::Record| record.status == Some(412);
     ensure!(stage.proxy.records().iter().any(lost), "nobody lost a race: {:?}", stage.proxy.records());
     let url = stage.url();
     let labels = [("issuer", url.as_str()), ("target", "bucket")];
