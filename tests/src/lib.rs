@@ -13,6 +13,7 @@
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and a target, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
 //! | a reader who never looks away | [`witness`] |
+//! | two writers whose every step is directed | [`interleave`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
 //! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`relying_party`] (whom one trusts, and what it
@@ -26,6 +27,7 @@ pub mod etcd;
 pub mod fault_proxy;
 pub mod go_oidc;
 pub mod http;
+pub mod interleave;
 pub mod key_file;
 pub mod kube_apiserver;
 pub mod minio;
