@@ -20,6 +20,7 @@
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
+pub mod aws_query;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;
@@ -37,6 +38,7 @@ pub mod relying_party;
 pub mod request_log;
 pub mod s3_server;
 pub mod scratch;
+pub mod sigv4;
 pub mod site;
 pub mod token;
 pub mod versitygw;

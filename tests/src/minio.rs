@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aws_sdk_s3::config::Credentials;
 
+use crate::aws_query::{QueryApi, credentials_in};
 use crate::process::{Process, READY, mortal};
 use crate::relying_party::{Refusal, TrustedIssuer, Verdict};
 use crate::s3_server::{ROOT_PASSWORD, ROOT_USER, S3Server};
@@ -65,6 +66,19 @@ impl Minio {
         &mut self.process
     }
 
+    /// Credentials of the owner's that are limited to `policy`, which is an IAM policy as JSON.
+    pub async fn credentials_limited_to(&self, policy: &str) -> Result<Credentials> {
+        let (id, secret) = self.root_credentials();
+        let sts = QueryApi {
+            endpoint: self.endpoint().to_owned(),
+            service: "sts",
+            region: self.region(),
+            credentials: Credentials::new(id, secret, None, None, "root"),
+        };
+        let form = [("Action", "AssumeRole"), ("Version", "2011-06-15"), ("Policy", policy)];
+        credentials_in(&sts.call(&form).await?)
+    }
+
     /// The role that bearers of the trusted issuer's tokens may assume.
     pub fn role_arn(&self) -> Result<&str> {
         self.role_arn.as_deref().context("this MinIO trusts no issuer")
@@ -86,9 +100,7 @@ impl Minio {
         if !status.is_success() {
             return Ok(Err(Refusal { status: Some(status.as_u16()), reason: body }));
         }
-        let field = |name| element(&body, name).with_context(|| format!("no {name} in {body}"));
-        let (id, secret) = (field("AccessKeyId")?, field("SecretAccessKey")?);
-        Ok(Ok(Credentials::new(id, secret, Some(field("SessionToken")?.to_owned()), None, "minio sts")))
+        Ok(Ok(credentials_in(&body)?))
     }
 }
 
@@ -126,10 +138,4 @@ fn role_in(log: &str) -> Option<String> {
     let line = log.get(start..)?.lines().next()?;
     let end = line.find(|c: char| !c.is_ascii_alphanumeric() && !":/-_".contains(c));
     line.get(..end.unwrap_or(line.len())).map(str::to_owned)
-}
-
-/// The text of the first `<name>` in MinIO's XML, which neither nests these nor escapes anything in them.
-fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
-    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
-    rest.split_once(&format!("</{name}>")).map(|(text, _)| text)
 }

@@ -152,6 +152,16 @@ impl S3Server {
         Ok(())
     }
 
+    /// Removes every object of a bucket.
+    pub async fn empty(&self, bucket: &str) -> Result<()> {
+        let s3 = self.s3_client();
+        let listed = s3.list_objects_v2().bucket(bucket).send().await;
+        for object in listed.with_context(|| format!("list {bucket}"))?.contents() {
+            s3.delete_object().bucket(bucket).set_key(object.key().map(str::to_owned)).send().await?;
+        }
+        Ok(())
+    }
+
     /// Reads an object as the owner.
     pub async fn read_object(&self, bucket: &str, key: &str) -> Result<Vec<u8>> {
         read(&self.s3_client(), bucket, key).await
