@@ -115,7 +115,7 @@ impl Outside {
 /// Returns after the next publication on a target; never where there is no target.
 async fn told(published: &mut watch::Receiver<u64>) {
     if published.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

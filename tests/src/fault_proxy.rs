@@ -4,8 +4,9 @@
 //! the host that the client knows, and the server compares it with the header it got).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -14,11 +15,15 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
-use crate::wait;
+use self::connection::Ending;
+use crate::request_log::{Record, RequestLog};
+use crate::{ports, wait};
 
-type Answer = Response<Full<Bytes>>;
+mod connection;
+
+type Answer = Response<Bytes>;
 
 /// Which requests a fault meets: those of one method whose path ends so, counted from when the fault was set.
 #[derive(Clone, Debug)]
@@ -74,10 +79,18 @@ pub enum Fault {
     HangUp,
     /// The store carries the request out, but the connection is closed without the answer.
     LoseAnswer,
+    /// The connection is reset without an answer; the store never sees the request.
+    Reset,
     /// Nothing happens until the client gives up; the store never sees the request.
     Stall,
     /// The store carries the request out, but nothing is answered until the client gives up.
     StallAnswer,
+    /// The store carries the request out, and its answer comes in ten pieces over this time.
+    Slow(Duration),
+    /// The store carries the request out, and the connection is closed in the middle of its answer.
+    Truncate,
+    /// The store carries the request out, and its answer comes twice on the same connection.
+    Duplicate,
 }
 
 /// When a request is held.
@@ -120,30 +133,20 @@ impl Hold {
     }
 }
 
-/// A request as the proxy saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The method.
-    pub method: Method,
-    /// The path, without the query.
-    pub path: String,
-    /// What was answered, by the store or by a fault; none if nothing was (yet).
-    pub status: Option<u16>,
-}
-
 /// A running proxy. Its connections end when it is dropped.
 #[derive(Debug)]
 pub struct FaultProxy {
     url: String,
+    address: String,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     upstream: String,
     rules: Mutex<Vec<Rule>>,
-    records: Mutex<Vec<Record>>,
+    log: RequestLog,
 }
 
 #[derive(Debug)]
@@ -162,12 +165,31 @@ enum Action {
 impl FaultProxy {
     /// A proxy before `upstream`, `http://HOST:PORT`, on a free port.
     pub async fn start(upstream: &str) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let url = format!("http://{}", listener.local_addr()?);
+        let address = ports::free_address()?;
         let upstream = upstream.strip_prefix("http://").context("a proxy before http:// alone")?.to_owned();
-        let shared = Arc::new(Shared { upstream, rules: Mutex::default(), records: Mutex::default() });
-        let accepting = tokio::spawn(accept(listener, shared.clone()));
-        Ok(Self { url, shared, accepting })
+        let shared = Arc::new(Shared { upstream, rules: Mutex::default(), log: RequestLog::default() });
+        let url = format!("http://{address}");
+        let proxy = Self { url, address, shared, accepting: Mutex::default() };
+        proxy.accept().await?;
+        Ok(proxy)
+    }
+
+    /// Refuses connections from now on, and cuts those there are.
+    pub async fn refuse(&self) {
+        let accepting = lock(&self.accepting).take();
+        if let Some(accepting) = accepting {
+            accepting.abort();
+            // The listener is closed with its task.
+            let _ = accepting.await;
+        }
+    }
+
+    /// Accepts connections again.
+    pub async fn accept(&self) -> Result<()> {
+        self.refuse().await;
+        let listener = TcpListener::bind(&self.address).await?;
+        *lock(&self.accepting) = Some(tokio::spawn(connection::accept(listener, self.shared.clone())));
+        Ok(())
     }
 
     /// `http://127.0.0.1:PORT`
@@ -194,15 +216,19 @@ impl FaultProxy {
 
     /// All requests so far, in the order in which they came.
     pub fn records(&self) -> Vec<Record> {
-        lock(&self.shared.records).clone()
+        self.shared.log.records()
+    }
+
+    /// Forgets them.
+    pub fn forget(&self) {
+        self.shared.log.forget();
     }
 
     /// The paths of the requests of `method` that were answered with success, in their order.
     pub fn succeeded(&self, method: &Method) -> Vec<String> {
-        let success = |record: &Record| record.status.is_some_and(|status| (200..300).contains(&status));
         let records = self.records().into_iter();
         records
-            .filter(|record| record.method == *method && success(record))
+            .filter(|record| record.method == *method && record.succeeded())
             .map(|record| record.path)
             .collect()
     }
@@ -210,38 +236,20 @@ impl FaultProxy {
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Ends the connections with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let shared = shared.clone();
-        connections.spawn(async move {
-            let service = hyper::service::service_fn(|request| shared.handle(request));
-            let server = hyper::server::conn::http1::Builder::new();
-            // An error is a connection that we cut, or a client that has gone.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        });
+        if let Some(accepting) = lock(&self.accepting).take() {
+            accepting.abort();
+        }
     }
 }
 
 impl Shared {
-    /// An error cuts the connection.
-    async fn handle(&self, request: Request<Incoming>) -> Result<Answer> {
+    /// An error ends the connection as it says.
+    async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Ending> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let number = {
-            let mut records = lock(&self.records);
-            records.push(Record { method: method.clone(), path: path.clone(), status: None });
-            records.len() - 1
-        };
+        let number = self.log.asked(&request);
         let action = self.action(&method, &path);
         let answer = self.perform(action, request).await?;
-        if let Some(record) = lock(&self.records).get_mut(number) {
-            record.status = Some(answer.status().as_u16());
-        }
+        self.log.answered(number, answer.status());
         Ok(answer)
     }
 
@@ -257,31 +265,39 @@ impl Shared {
         chosen
     }
 
-    async fn perform(&self, action: Option<Action>, request: Request<Incoming>) -> Result<Answer> {
+    async fn perform(&self, action: Option<Action>, request: Request<Incoming>) -> Result<Answer, Ending> {
         match action {
-            None => self.forward(request).await,
+            None => Ok(self.forward(request).await?),
             Some(Action::Hold(hold)) => {
                 hold.pass(Moment::BeforeForwarding).await;
                 let answer = self.forward(request).await;
                 hold.pass(Moment::AfterForwarding).await;
-                answer
+                Ok(answer?)
             }
-            Some(Action::Fail(fault)) => match fault {
-                Fault::Answer(status) => refuse(request, status, None).await,
-                Fault::TooManyRequests(seconds) => {
-                    refuse(request, StatusCode::TOO_MANY_REQUESTS, Some(seconds)).await
-                }
-                Fault::HangUp => Err(anyhow!("hung up")),
-                Fault::LoseAnswer => {
-                    self.forward(request).await?;
-                    Err(anyhow!("lost the answer"))
-                }
-                Fault::Stall => std::future::pending().await,
-                Fault::StallAnswer => {
-                    self.forward(request).await?;
-                    std::future::pending().await
-                }
-            },
+            Some(Action::Fail(fault)) => self.fail(fault, request).await,
+        }
+    }
+
+    async fn fail(&self, fault: Fault, request: Request<Incoming>) -> Result<Answer, Ending> {
+        match fault {
+            Fault::Answer(status) => Ok(refuse(request, status, None).await?),
+            Fault::TooManyRequests(seconds) => {
+                Ok(refuse(request, StatusCode::TOO_MANY_REQUESTS, Some(seconds)).await?)
+            }
+            Fault::HangUp => Err(Ending::Close),
+            Fault::Reset => Err(Ending::Reset),
+            Fault::LoseAnswer => {
+                self.forward(request).await?;
+                Err(Ending::Close)
+            }
+            Fault::Stall => std::future::pending().await,
+            Fault::StallAnswer => {
+                self.forward(request).await?;
+                std::future::pending().await
+            }
+            Fault::Slow(time) => Err(Ending::slow(self.forward(request).await?, time)),
+            Fault::Truncate => Err(Ending::truncated(self.forward(request).await?)),
+            Fault::Duplicate => Err(Ending::duplicated(self.forward(request).await?)),
         }
     }
 
@@ -292,7 +308,7 @@ impl Shared {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let (head, body) = sender.send_request(Request::from_parts(head, body)).await?.into_parts();
-        Ok(Response::from_parts(head, Full::new(body.collect().await?.to_bytes())))
+        Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
     }
 }
 
@@ -310,7 +326,7 @@ async fn refuse(request: Request<Incoming>, status: StatusCode, retry_after: Opt
     if let Some(seconds) = retry_after {
         answer = answer.header(RETRY_AFTER, seconds);
     }
-    Ok(answer.body(Full::new(body.into()))?)
+    Ok(answer.body(body.into())?)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -318,133 +334,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// A store that answers every request with the `Host` it was sent, and keeps what it was asked.
-    async fn store() -> (String, Arc<Mutex<Vec<String>>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let keeps = asked.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let service = hyper::service::service_fn(|request: Request<Incoming>| {
-                    let keeps = keeps.clone();
-                    async move {
-                        let host = request.headers()["host"].to_str().unwrap().to_owned();
-                        let asked = format!("{} {}", request.method(), request.uri());
-                        let body = request.into_body().collect().await.unwrap().to_bytes();
-                        lock(&keeps).push(format!("{asked} {}", String::from_utf8_lossy(&body)));
-                        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(host))))
-                    }
-                });
-                let server = hyper::server::conn::http1::Builder::new();
-                let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            }
-        });
-        (url, asked)
-    }
-
-    async fn put(client: &reqwest::Client, proxy: &FaultProxy, path: &str) -> reqwest::Result<u16> {
-        let sent = client.put(format!("{}/{path}", proxy.url())).body("content").send().await?;
-        Ok(sent.status().as_u16())
-    }
-
-    #[tokio::test]
-    async fn what_meets_no_fault_is_passed_on_as_it_came() {
-        let (url, asked) = store().await;
-        let proxy = FaultProxy::start(&url).await.unwrap();
-        let client = crate::http::client(None).unwrap();
-        let sent = client.put(format!("{}/b/jwks?x-id=PutObject", proxy.url())).body("content");
-        let host = sent.send().await.unwrap().text().await.unwrap();
-        assert_eq!(format!("http://{host}"), proxy.url());
-        assert_eq!(*lock(&asked), ["PUT /b/jwks?x-id=PutObject content"]);
-        assert_eq!(proxy.succeeded(&Method::PUT), ["/b/jwks"]);
-        assert_eq!(proxy.succeeded(&Method::GET), [""; 0]);
-    }
-
-    #[tokio::test]
-    async fn faults_meet_the_requests_they_were_set_for_and_no_others() {
-        let (url, asked) = store().await;
-        let proxy = FaultProxy::start(&url).await.unwrap();
-        let client = crate::http::client(None).unwrap();
-        proxy.fail(On::put("jwks").nth(2), Fault::Answer(StatusCode::SERVICE_UNAVAILABLE));
-        proxy.fail(On::get(""), Fault::TooManyRequests(1));
-        let mut statuses = Vec::new();
-        for path in ["jwks", "other", "jwks", "jwks"] {
-            statuses.push(put(&client, &proxy, path).await.unwrap());
-        }
-        assert_eq!(statuses, [200, 200, 503, 200]);
-        assert_eq!(lock(&asked).len(), 3);
-        let refused = client.get(proxy.url()).send().await.unwrap();
-        assert_eq!(
-            (refused.status().as_u16(), &refused.headers()["retry-after"]),
-            (429, &"1".parse().unwrap())
-        );
-        assert_eq!(client.get(proxy.url()).send().await.unwrap().status(), 200);
-        let statuses: Vec<_> = proxy.records().into_iter().map(|record| record.status).collect();
-        assert_eq!(statuses, [200, 200, 503, 200, 429, 200].map(Some));
-    }
-
-    #[tokio::test]
-    async fn a_cut_connection_is_an_error_whether_the_store_was_asked_or_not() {
-        let (url, asked) = store().await;
-        let proxy = FaultProxy::start(&url).await.unwrap();
-        let client = crate::http::client(None).unwrap();
-        proxy.fail(On::put("").always(), Fault::HangUp);
-        assert!(put(&client, &proxy, "a").await.is_err());
-        assert_eq!(lock(&asked).len(), 0);
-        proxy.heal();
-        proxy.fail(On::put("").always(), Fault::LoseAnswer);
-        assert!(put(&client, &proxy, "a").await.is_err());
-        assert_eq!(lock(&asked).iter().filter(|asked| asked.starts_with("PUT")).count(), 1);
-        assert!(proxy.records().iter().all(|record| record.status.is_none()));
-    }
-
-    #[tokio::test]
-    async fn a_stalled_request_is_not_answered() {
-        let (url, asked) = store().await;
-        let proxy = FaultProxy::start(&url).await.unwrap();
-        let client = crate::http::client(None).unwrap();
-        for (fault, reached) in [(Fault::Stall, 0), (Fault::StallAnswer, 1)] {
-            proxy.heal();
-            proxy.fail(On::put(""), fault);
-            let sent = client.put(proxy.url()).timeout(Duration::from_millis(300)).send().await;
-            assert!(sent.is_err_and(|error| error.is_timeout()));
-            assert_eq!(lock(&asked).len(), reached);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_held_request_waits_and_one_whose_client_goes_away_is_never_made() {
-        let (url, asked) = store().await;
-        let proxy = FaultProxy::start(&url).await.unwrap();
-        let client = crate::http::client(None).unwrap();
-        for (moment, reached) in [(Moment::BeforeForwarding, 0), (Moment::AfterForwarding, 1)] {
-            lock(&asked).clear();
-            let hold = proxy.hold(On::put("a"), moment);
-            let sent = tokio::spawn(client.put(format!("{}/a", proxy.url())).send());
-            hold.reached().await.unwrap();
-            assert_eq!(lock(&asked).len(), reached);
-            hold.release();
-            assert_eq!(sent.await.unwrap().unwrap().status(), 200);
-            assert_eq!(lock(&asked).len(), 1);
-        }
-        lock(&asked).clear();
-        let hold = proxy.hold(On::put("gone"), Moment::BeforeForwarding);
-        let sent =
-            tokio::spawn(crate::http::client(None).unwrap().put(format!("{}/gone", proxy.url())).send());
-        hold.reached().await.unwrap();
-        sent.abort();
-        let _ = sent.await;
-        // The proxy sees the end of that connection before another request can be asked and answered twice.
-        put(&client, &proxy, "next").await.unwrap();
-        hold.release();
-        put(&client, &proxy, "next").await.unwrap();
-        assert!(lock(&asked).iter().all(|asked| asked.starts_with("PUT /next")), "{:?}", lock(&asked));
-    }
-}
+mod tests;

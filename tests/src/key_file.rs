@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::KeyPair as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chancery_core::PublicKey;
+use chancery_core::pem::read_public_keys;
 use pem::Pem;
 
 use crate::scratch::Scratch;
@@ -52,6 +54,13 @@ impl KeyFile {
     /// The public half as text.
     pub fn public_pem(&self) -> Result<String> {
         fs::read_to_string(&self.public).context("read a public key")
+    }
+
+    /// The public half.
+    pub fn public_key(&self) -> Result<PublicKey> {
+        let read = read_public_keys(&self.public_pem()?);
+        ensure!(read.skipped.is_empty(), "{:?}", read.skipped);
+        read.keys.into_iter().next().context("a file without a public key")
     }
 
     /// Puts a copy of the public half into the folder `dir`, whole at once, as someone does who adds a key to a

@@ -8,16 +8,19 @@
 //! |---|---|
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
+//! | a second S3 target, written independently | [`versitygw`]; [`s3_server`]: what both are |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
-//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
+//! | what lies between us and a target, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
 //! | a reader who never looks away | [`witness`] |
+//! | two writers whose every step is directed | [`interleave`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
 //! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`relying_party`] (whom one trusts, and what it
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
+pub mod aws_query;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;
@@ -25,14 +28,19 @@ pub mod etcd;
 pub mod fault_proxy;
 pub mod go_oidc;
 pub mod http;
+pub mod interleave;
 pub mod key_file;
 pub mod kube_apiserver;
 pub mod minio;
 pub mod ports;
 pub mod process;
 pub mod relying_party;
+pub mod request_log;
+pub mod s3_server;
 pub mod scratch;
+pub mod sigv4;
 pub mod site;
 pub mod token;
+pub mod versitygw;
 pub mod wait;
 pub mod witness;

@@ -1,28 +1,26 @@
 //! MinIO: an S3 server, and a relying party that gives S3 credentials for a token.
 
+use std::ops::Deref;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_s3::primitives::ByteStream;
-use serde_json::json;
+use aws_sdk_s3::config::Credentials;
 
+use crate::aws_query::{QueryApi, credentials_in};
 use crate::process::{Process, READY, mortal};
 use crate::relying_party::{Refusal, TrustedIssuer, Verdict};
+use crate::s3_server::{ROOT_PASSWORD, ROOT_USER, S3Server};
 use crate::scratch::Scratch;
 use crate::{binary, http, ports};
 
-const ROOT_USER: &str = "root";
-const ROOT_PASSWORD: &str = "rootroot12";
-const REGION: &str = "us-east-1";
 /// The shortest life that STS gives a credential.
 const SHORTEST_CREDENTIAL: Duration = Duration::from_secs(900);
 
 /// A running MinIO with one folder of data.
 #[derive(Debug)]
 pub struct Minio {
-    endpoint: String,
+    server: S3Server,
     role_arn: Option<String>,
     // The process before its folder: fields are dropped in this order.
     process: Process,
@@ -60,22 +58,7 @@ impl Minio {
                 client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success())
             })
             .await?;
-        Ok(Self { endpoint, role_arn: None, process, dir })
-    }
-
-    /// `http://127.0.0.1:PORT`
-    pub fn endpoint(&self) -> &str {
-        &self.endpoint
-    }
-
-    /// Access key id and secret access key of the owner of everything.
-    pub fn root_credentials(&self) -> (&'static str, &'static str) {
-        (ROOT_USER, ROOT_PASSWORD)
-    }
-
-    /// The region that requests are signed for.
-    pub fn region(&self) -> &'static str {
-        REGION
+        Ok(Self { server: S3Server::at(endpoint), role_arn: None, process, dir })
     }
 
     /// The running program, to kill it or to read its log.
@@ -83,73 +66,17 @@ impl Minio {
         &mut self.process
     }
 
-    /// A path-style client with the owner's credentials.
-    pub fn s3_client(&self) -> aws_sdk_s3::Client {
-        self.s3_client_with(Credentials::new(ROOT_USER, ROOT_PASSWORD, None, None, "minio root"))
-    }
-
-    /// A path-style client with other credentials.
-    pub fn s3_client_with(&self, credentials: Credentials) -> aws_sdk_s3::Client {
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .endpoint_url(&self.endpoint)
-            .region(Region::new(REGION))
-            .credentials_provider(credentials)
-            .force_path_style(true)
-            .build();
-        aws_sdk_s3::Client::from_conf(config)
-    }
-
-    /// Makes a bucket that only its owner reads. A name has three letters at least.
-    pub async fn create_bucket(&self, name: &str) -> Result<()> {
-        let created = self.s3_client().create_bucket().bucket(name).send().await;
-        created.with_context(|| format!("create the bucket {name}"))?;
-        Ok(())
-    }
-
-    /// Makes a bucket whose objects anyone may read (but not list), as an issuer's bucket is.
-    pub async fn create_public_bucket(&self, name: &str) -> Result<()> {
-        self.create_bucket(name).await?;
-        let policy = json!({
-            "Version": "2012-10-17",
-            "Statement": [{
-                "Effect": "Allow",
-                "Principal": { "AWS": ["*"] },
-                "Action": ["s3:GetObject"],
-                "Resource": [format!("arn:aws:s3:::{name}/*")],
-            }],
-        });
-        let put = self.s3_client().put_bucket_policy().bucket(name).policy(policy.to_string()).send().await;
-        put.with_context(|| format!("make the bucket {name} public"))?;
-        Ok(())
-    }
-
-    /// Where anyone reads an object of a public bucket.
-    pub fn object_url(&self, bucket: &str, key: &str) -> String {
-        format!("{}/{bucket}/{key}", self.endpoint)
-    }
-
-    /// Writes an object as the owner.
-    pub async fn put_object(&self, bucket: &str, key: &str, body: &[u8]) -> Result<()> {
-        let body = ByteStream::from(body.to_vec());
-        let put = self.s3_client().put_object().bucket(bucket).key(key).body(body).send().await;
-        put.with_context(|| format!("write {bucket}/{key}"))?;
-        Ok(())
-    }
-
-    /// Reads an object as the owner.
-    pub async fn read_object(&self, bucket: &str, key: &str) -> Result<Vec<u8>> {
-        read(&self.s3_client(), bucket, key).await
-    }
-
-    /// Reads an object with credentials that were given for a token.
-    pub async fn read_object_with(
-        &self,
-        credentials: &Credentials,
-        bucket: &str,
-        key: &str,
-    ) -> Result<Vec<u8>> {
-        read(&self.s3_client_with(credentials.clone()), bucket, key).await
+    /// Credentials of the owner's that are limited to `policy`, which is an IAM policy as JSON.
+    pub async fn credentials_limited_to(&self, policy: &str) -> Result<Credentials> {
+        let (id, secret) = self.root_credentials();
+        let sts = QueryApi {
+            endpoint: self.endpoint().to_owned(),
+            service: "sts",
+            region: self.region(),
+            credentials: Credentials::new(id, secret, None, None, "root"),
+        };
+        let form = [("Action", "AssumeRole"), ("Version", "2011-06-15"), ("Policy", policy)];
+        credentials_in(&sts.call(&form).await?)
     }
 
     /// The role that bearers of the trusted issuer's tokens may assume.
@@ -167,15 +94,21 @@ impl Minio {
             ("DurationSeconds", &seconds),
             ("WebIdentityToken", token),
         ];
-        let answer = http::client(None)?.post(&self.endpoint).form(&form).send().await?;
+        let answer = http::client(None)?.post(self.endpoint()).form(&form).send().await?;
         let status = answer.status();
         let body = answer.text().await?;
         if !status.is_success() {
             return Ok(Err(Refusal { status: Some(status.as_u16()), reason: body }));
         }
-        let field = |name| element(&body, name).with_context(|| format!("no {name} in {body}"));
-        let (id, secret) = (field("AccessKeyId")?, field("SecretAccessKey")?);
-        Ok(Ok(Credentials::new(id, secret, Some(field("SessionToken")?.to_owned()), None, "minio sts")))
+        Ok(Ok(credentials_in(&body)?))
+    }
+}
+
+impl Deref for Minio {
+    type Target = S3Server;
+
+    fn deref(&self) -> &S3Server {
+        &self.server
     }
 }
 
@@ -199,22 +132,10 @@ fn command(address: &str, dir: &Scratch, issuer: Option<&TrustedIssuer>) -> Resu
     Ok(command)
 }
 
-async fn read(client: &aws_sdk_s3::Client, bucket: &str, key: &str) -> Result<Vec<u8>> {
-    let got = client.get_object().bucket(bucket).key(key).send().await;
-    let object = got.with_context(|| format!("read {bucket}/{key}"))?;
-    Ok(object.body.collect().await?.to_vec())
-}
-
 /// The role's name in the log ends where its line or its colour does.
 fn role_in(log: &str) -> Option<String> {
     let start = log.find("arn:minio:iam:::role/")?;
     let line = log.get(start..)?.lines().next()?;
     let end = line.find(|c: char| !c.is_ascii_alphanumeric() && !":/-_".contains(c));
     line.get(..end.unwrap_or(line.len())).map(str::to_owned)
-}
-
-/// The text of the first `<name>` in MinIO's XML, which neither nests these nor escapes anything in them.
-fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
-    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
-    rest.split_once(&format!("</{name}>")).map(|(text, _)| text)
 }

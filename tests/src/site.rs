@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::authority::{Authority, LOOPBACK, ServerCertificate};
 use crate::chancery::IssuerService;
-use crate::minio::Minio;
 use crate::relying_party::TrustedIssuer;
+use crate::s3_server::S3Server;
 use crate::scratch::Scratch;
 use crate::witness::kids;
 use crate::{http, ports, wait};
@@ -152,9 +152,9 @@ impl Site {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Gives the service the credentials of `minio`'s owner, and nothing else of AWS.
-    pub fn use_credentials_of(&mut self, minio: &Minio) {
-        let (id, secret) = minio.root_credentials();
+    /// Gives the service the credentials of the owner of `server`, and nothing else of AWS.
+    pub fn use_credentials_of(&mut self, server: &S3Server) {
+        let (id, secret) = server.root_credentials();
         self.env("AWS_ACCESS_KEY_ID", id);
         self.env("AWS_SECRET_ACCESS_KEY", secret);
         self.env("AWS_EC2_METADATA_DISABLED", "true");
@@ -233,13 +233,13 @@ pub fn directory_target(path: &Path) -> Value {
     json!({ "to": { "name": "directory", "directory": { "path": path } } })
 }
 
-/// A target that is a public bucket behind `endpoint`, which may be a proxy; relying parties read it from `minio`.
-pub fn bucket_target(minio: &Minio, endpoint: &str, bucket: &str) -> Value {
+/// A target that is a public bucket behind `endpoint`, which may be a proxy; relying parties read it from `server`.
+pub fn bucket_target(server: &S3Server, endpoint: &str, bucket: &str) -> Value {
     json!({
         "to": {
             "name": "bucket",
-            "s3": { "bucket": bucket, "region": minio.region(), "endpoint": endpoint, "pathStyle": true },
+            "s3": { "bucket": bucket, "region": server.region(), "endpoint": endpoint, "pathStyle": true },
         },
-        "publicUrl": format!("{}/{bucket}", minio.endpoint()),
+        "publicUrl": format!("{}/{bucket}", server.endpoint()),
     })
 }

@@ -70,13 +70,23 @@ impl Answer {
     pub(super) fn absence(&self) -> Option<Absence> {
         let names = |action| self.message.contains(action);
         match (self.code.as_str(), self.status) {
-            ("NoSuchBucket", _) => None,
-            ("NoSuchKey", _) | (_, 404) => Some(Absence::Certain),
+            // Any other code of a 404 speaks of something else: a bucket, or a user that versitygw does not know.
+            ("NoSuchKey" | "NotFound" | "", 404) => Some(Absence::Certain),
             // AWS names the action that was missing, though not to every caller.
             ("AccessDenied", 403) if names("s3:ListBucket") => Some(Absence::Certain),
             ("AccessDenied", 403) if names("s3:GetObject") => None,
             ("AccessDenied", 403) => Some(Absence::Possible),
             _ => None,
+        }
+    }
+
+    /// What helps against a refusal of rights. A write on the condition of a version takes the right to read it, too
+    /// (the page on conditional writes above); AWS names the action that is missing, other servers do not.
+    fn missing_right(&self, request: Request) -> &'static str {
+        match request {
+            Request::Read => "grant s3:GetObject on it",
+            _ if self.message.contains("s3:GetObject") => "grant s3:GetObject on it",
+            Request::Create | Request::Replace => "grant s3:PutObject on it",
         }
     }
 
@@ -86,6 +96,17 @@ impl Answer {
             ("PreconditionFailed" | "ConditionalRequestConflict", _) | (_, 412) => {
                 return Failure::conflict(self.to_string());
             }
+            (
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "ExpiredToken"
+                | "InvalidToken"
+                | "TokenRefreshRequired"
+                | "InvalidSecurity"
+                // versitygw's word for an access key id that it does not know.
+                | "XAdminUserNotFound",
+                _,
+            ) => (Kind::Denied, "correct or renew the credentials"),
             ("NoSuchBucket", _) => {
                 (Kind::NoSuchContainer, "make the bucket, or correct its name or the endpoint")
             }
@@ -97,17 +118,8 @@ impl Answer {
                 "the server does not know conditional writes, without which two writers may lose keys: upgrade it or use another",
             ),
             ("RequestTimeTooSkewed", _) => (Kind::Denied, "set this machine's clock, or the server's"),
-            (
-                "InvalidAccessKeyId"
-                | "SignatureDoesNotMatch"
-                | "ExpiredToken"
-                | "InvalidToken"
-                | "TokenRefreshRequired"
-                | "InvalidSecurity",
-                _,
-            ) => (Kind::Denied, "correct or renew the credentials"),
             ("AccessDenied" | "AllAccessDisabled" | "AccountProblem", _) | (_, 401 | 403) => {
-                (Kind::Denied, "grant s3:GetObject and s3:PutObject on the two documents")
+                (Kind::Denied, self.missing_right(request))
             }
             (
                 "PermanentRedirect"
@@ -229,6 +241,8 @@ mod tests {
             (Create, 403, "", Kind::Denied),
             (Read, 400, "ExpiredToken", Kind::Denied),
             (Read, 403, "SignatureDoesNotMatch", Kind::Denied),
+            (Read, 404, "XAdminUserNotFound", Kind::Denied),
+            (Replace, 404, "XAdminUserNotFound", Kind::Denied),
             (Read, 403, "RequestTimeTooSkewed", Kind::Denied),
             (Read, 301, "PermanentRedirect", Kind::Misconfigured),
             (Read, 400, "AuthorizationHeaderMalformed", Kind::Misconfigured),
@@ -245,6 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn a_denial_names_the_right_that_is_missing() {
+        use Request::{Create, Read, Replace};
+        let reads =
+            "User: arn:aws:iam::1:user/a is not authorized to perform: s3:GetObject on resource: \"b/k\"";
+        for (request, message, right) in [
+            (Read, "Access Denied", "s3:GetObject"),
+            (Create, "Access Denied", "s3:PutObject"),
+            (Replace, "Access Denied", "s3:PutObject"),
+            (Replace, reads, "s3:GetObject"),
+        ] {
+            let remedy = answer(403, "AccessDenied", message).into_failure(request).remedy;
+            assert!(remedy.contains(right), "{request:?}: {remedy}");
+        }
+    }
+
+    #[test]
     fn a_refused_reading_may_mean_that_there_is_nothing() {
         let lists =
             "User: arn:aws:iam::1:user/a is not authorized to perform: s3:ListBucket on resource: \"b\"";
@@ -254,6 +284,7 @@ mod tests {
             (404, "NoSuchKey", "", Some(Absence::Certain)),
             (404, "", "", Some(Absence::Certain)),
             (404, "NoSuchBucket", "", None),
+            (404, "XAdminUserNotFound", "", None),
             (403, "AccessDenied", lists, Some(Absence::Certain)),
             (403, "AccessDenied", reads, None),
             (403, "AccessDenied", "Access Denied", Some(Absence::Possible)),
