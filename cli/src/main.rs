@@ -41,7 +41,7 @@ enum Command {
     /// Publish documents to a target from a pipeline
     #[cfg(feature = "publish")]
     #[command(subcommand)]
-    Publish(publish::Command),
+    Publish(Box<publish::Command>),
     /// Read an issuer as an anonymous relying party would and report what breaks whom
     #[cfg(feature = "publish")]
     Verify(verify::Args),
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         Command::Keygen(command) => keygen::run(command),
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
-        Command::Publish(command) => publish::run(command),
+        Command::Publish(command) => publish::run(*command),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
         #[cfg(feature = "issuer")]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
+//! | an Azure Blob target | [`azurite`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
@@ -18,6 +19,7 @@
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
+pub mod azurite;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;

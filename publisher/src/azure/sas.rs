@@ -66,7 +66,8 @@ fn query(text: &str) -> Result<&str, String> {
     let text = text.trim();
     let query = text.strip_prefix('?').unwrap_or(text);
     let signed = query.split('&').any(|part| part.strip_prefix("sig=").is_some_and(|sig| !sig.is_empty()));
-    if signed && !query.contains([':', '?', '#', '/']) && query.bytes().all(|byte| byte.is_ascii_graphic()) {
+    let whole_url = query.contains("://") || query.contains(['?', '#']);
+    if signed && !whole_url && query.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(query);
     }
     Err("holds no shared access signature; expected one line, the query of its URL: `sv=…&sig=…`".to_owned())
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn takes_the_query_of_a_url_and_repeats_nothing_else() {
-        let signature = "sv=2026-04-06&sr=c&sp=rcw&sig=hunter2%3D";
+        let signature = "sv=2026-04-06&se=2099-01-01T00:00:00Z&sr=c&sp=rcw&sig=hunter2%3D";
         for text in [signature.to_owned(), format!("?{signature}\n"), format!("  {signature} ")] {
             let sas = Sas::of_text(&text).unwrap();
             let mut url = Url::parse("https://a.example/c/b?comp=x").unwrap();
