@@ -18,6 +18,8 @@ mod lint;
 mod publish;
 #[cfg(feature = "publish")]
 mod runtime;
+#[cfg(feature = "azure")]
+mod trust;
 #[cfg(feature = "publish")]
 mod verify;
 
@@ -45,6 +47,10 @@ enum Command {
     /// Read an issuer as an anonymous relying party would and report what breaks whom
     #[cfg(feature = "publish")]
     Verify(verify::Args),
+    /// Make a cloud trust an issuer
+    #[cfg(feature = "azure")]
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Run the issuer service: watch keys, publish, verify, serve
     #[cfg(feature = "issuer")]
     Issuer(issuer::Args),
@@ -62,6 +68,8 @@ fn main() -> ExitCode {
         Command::Publish(command) => publish::run(*command),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
+        #[cfg(feature = "azure")]
+        Command::Trust(command) => trust::run(command),
         #[cfg(feature = "issuer")]
         Command::Issuer(args) => issuer::run(args),
         #[cfg(feature = "demo")]

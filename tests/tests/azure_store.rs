@@ -13,14 +13,17 @@ use chancery_publisher::publish::{LastSeen, publish_again};
 use chancery_publisher::store::{Put, StoreError};
 use chancery_publisher::target::AzureBlobTarget;
 use chancery_publisher::{DocumentStore, StoreErrorKind, TargetConfig, default_owner, publish};
+use e2e::authority::Authority;
 use e2e::azurite::{Azurite, Validity};
 use e2e::chancery::{Output, run_command};
+use e2e::entra::{AUDIENCE, Credential, Entra, Kind, TENANT};
 use e2e::fault_proxy::{Fault, FaultProxy, Moment, On, Record};
 use e2e::key_file::KeyFile;
 use e2e::scratch::Scratch;
+use e2e::token::TokenSigner;
 use e2e::{binary, http, ports};
 use hyper::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 const ISSUER: &str = "https://id.example.com/clusters/a";
@@ -399,5 +402,64 @@ async fn every_fault_leaves_the_union_of_all_keys() -> Result<()> {
         expected.insert(publisher.kid);
         assert_eq!(stage.kids().await?, expected, "after {name}: {:?}", proxy.records());
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workload_identity_publishes_over_tls() -> Result<()> {
+    const CLIENT: &str = "11111111-1111-1111-1111-111111111111";
+    if skipped() {
+        return Ok(());
+    }
+    let dir = Scratch::new("workload-identity")?;
+    let authority = Authority::new(dir.path())?;
+    let azurite = Azurite::start_with_tls(&authority).await?;
+    azurite.create_container("documents").await?;
+    let entra = Entra::start(&authority).await?;
+    let (issuer, subject) = ("https://other.example", "system:serviceaccount:chancery:issuer");
+    let signer = TokenSigner::generate()?;
+    entra.shows(issuer, signer.jwks());
+    entra.add(Kind::Application, CLIENT, &[]);
+    let claims = json!({ "iss": issuer, "sub": subject, "aud": [AUDIENCE], "exp": 4_000_000_000_u64 });
+    let token = dir.write("token", signer.sign(&claims)?)?;
+    let key = KeyFile::p256(&dir, "sa")?;
+    let (public, token) = (key.public.display().to_string(), token.display().to_string());
+    let authority = authority.path().display().to_string();
+    let arguments = [
+        "apply",
+        "--issuer",
+        ISSUER,
+        "--key",
+        &public,
+        "--azure-container",
+        "documents",
+        "--azure-endpoint",
+        azurite.endpoint(),
+    ];
+    let variables = [
+        ("AZURE_CLIENT_ID", CLIENT),
+        ("AZURE_TENANT_ID", TENANT),
+        ("AZURE_FEDERATED_TOKEN_FILE", &token),
+        ("AZURE_AUTHORITY_HOST", entra.url()),
+        ("SSL_CERT_FILE", &authority),
+    ];
+    let refused = chancery(&arguments, &variables).await?;
+    assert_eq!(refused.code, Some(1), "nobody trusts it yet");
+    for words in ["access was denied", "AADSTS700211", "chancery trust azure"] {
+        ensure!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
+    let credential = Credential {
+        name: "publisher".to_owned(),
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+        audience: AUDIENCE.to_owned(),
+        description: None,
+    };
+    entra.register(CLIENT, credential)?;
+    chancery(&arguments, &variables).await?.success()?;
+    let jwks: Value = serde_json::from_slice(&azurite.read_blob("documents", JWKS).await?)?;
+    assert_eq!(e2e::witness::kids(&jwks), BTreeSet::from([key.kid]));
+    let given = entra.records().iter().filter(|record| record.status == 200).count();
+    assert_eq!(given, 1, "one token serves every request");
     Ok(())
 }
