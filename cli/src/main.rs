@@ -22,6 +22,8 @@ mod output;
 mod publish;
 #[cfg(feature = "publish")]
 mod runtime;
+#[cfg(feature = "azure")]
+mod trust;
 #[cfg(feature = "publish")]
 mod verify;
 
@@ -45,10 +47,14 @@ enum Command {
     /// Publish documents to a target from a pipeline
     #[cfg(feature = "publish")]
     #[command(subcommand)]
-    Publish(publish::Command),
+    Publish(Box<publish::Command>),
     /// Read an issuer as an anonymous relying party would and report what breaks whom
     #[cfg(feature = "publish")]
     Verify(verify::Args),
+    /// Make a cloud trust an issuer
+    #[cfg(feature = "azure")]
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Run the issuer service: watch keys, publish, verify, serve
     #[cfg(feature = "issuer")]
     Issuer(issuer::Args),
@@ -66,9 +72,11 @@ fn main() -> ExitCode {
         Command::Keygen(command) => keygen::run(command),
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
-        Command::Publish(command) => publish::run(command),
+        Command::Publish(command) => publish::run(*command),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
+        #[cfg(feature = "azure")]
+        Command::Trust(command) => trust::run(command),
         #[cfg(feature = "issuer")]
         Command::Issuer(args) => issuer::run(args),
         #[cfg(feature = "issuer")]

@@ -273,6 +273,11 @@ impl Config {
                 target.value.to.directory.iter_mut().for_each(|directory| start(&mut directory.path));
                 let s3 = target.value.to.s3.iter_mut();
                 s3.filter_map(|s3| s3.credentials_file.as_mut()).for_each(start);
+                let azure = target.value.to.azure_blob.iter_mut();
+                azure
+                    .flat_map(|azure| [&mut azure.token_file, &mut azure.sas_file])
+                    .flatten()
+                    .for_each(start);
             }
         }
         for serve in &mut self.serve {

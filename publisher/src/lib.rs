@@ -7,7 +7,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3 |
+//! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3, Azure Blob |
 //! | [`mod@publish`] | [`publish()`]: the executor of publication plans |
 //! | [`sink`] | [`JwksSink`](sink::JwksSink): a relying party that is given the keys themselves |
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
@@ -15,6 +15,8 @@
 //! | [`verify`] | the outside view |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
+#[cfg(feature = "azure")]
+mod azure;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod doctor;

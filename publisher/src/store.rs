@@ -8,6 +8,8 @@ use async_trait::async_trait;
 use chancery_core::Marker;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 
+#[cfg(feature = "azure")]
+pub mod azure_blob;
 pub mod directory;
 pub mod memory;
 #[cfg(feature = "s3")]

@@ -11,8 +11,10 @@ use sha2::{Digest, Sha256};
 use crate::store::DocumentStore;
 use crate::store::directory::DirectoryStore;
 
+mod azure;
 mod location;
 
+pub use azure::{AzureBlobTarget, AzureCredential, AzureIdentity};
 pub use location::{DirectoryTarget, Location, S3Target};
 
 /// One place that relying parties read from. Exactly one of the locations is given.
@@ -39,6 +41,9 @@ pub struct TargetConfig {
     /// A bucket of Amazon S3 or of a server that speaks its protocol.
     #[serde(default)]
     pub s3: Option<S3Target>,
+    /// A container of Azure Blob Storage.
+    #[serde(default)]
+    pub azure_blob: Option<AzureBlobTarget>,
 }
 
 impl TargetConfig {
@@ -47,7 +52,11 @@ impl TargetConfig {
     /// # Errors
     /// When none is given or more than one, or its values cannot be meant so.
     pub fn location(&self) -> Result<Location<'_>, TargetError> {
-        let given = [self.directory.as_ref().map(Location::Directory), self.s3.as_ref().map(Location::S3)];
+        let given = [
+            self.directory.as_ref().map(Location::Directory),
+            self.s3.as_ref().map(Location::S3),
+            self.azure_blob.as_ref().map(Location::AzureBlob),
+        ];
         let mut given = given.into_iter().flatten();
         let Some(location) = given.next() else { return Err(TargetError::NoLocation) };
         let others: Vec<&str> = given.map(Location::field).collect();
@@ -71,6 +80,7 @@ impl TargetConfig {
                 Ok(Arc::new(store))
             }
             Location::S3(s3) => open_s3(s3).await,
+            Location::AzureBlob(azure) => open_azure_blob(azure).await,
         }
     }
 
@@ -91,6 +101,16 @@ async fn open_s3(_: &S3Target) -> Result<Arc<dyn DocumentStore>, TargetError> {
     Err(TargetError::NotBuilt { location: "s3", feature: "s3" })
 }
 
+#[cfg(feature = "azure")]
+async fn open_azure_blob(azure: &AzureBlobTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
+    Ok(Arc::new(crate::store::azure_blob::AzureBlobStore::connect(azure)?))
+}
+
+#[cfg(not(feature = "azure"))]
+async fn open_azure_blob(_: &AzureBlobTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
+    Err(TargetError::NotBuilt { location: "azureBlob", feature: "azure" })
+}
+
 /// The ownership marker of an issuer that sets none: the same for every process that publishes this issuer, another
 /// for every other issuer. `chancery-` and the first 22 characters (132 bits) of base64url(SHA-256(issuer URL)).
 pub fn default_owner(issuer: &IssuerUrl) -> Owner {
@@ -105,7 +125,7 @@ pub fn default_owner(issuer: &IssuerUrl) -> Owner {
 #[non_exhaustive]
 pub enum TargetError {
     /// Nothing says where.
-    #[error("a target names no place; expected one of `directory` and `s3`")]
+    #[error("a target names no place; expected one of `directory`, `s3` and `azureBlob`")]
     NoLocation,
     /// More than one place.
     #[error("a target names several places, `{given}`; expected one, so make a target of each")]

@@ -9,6 +9,8 @@
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
 //! | a second S3 target, written independently | [`versitygw`]; [`s3_server`]: what both are |
+//! | an Azure Blob target | [`azurite`] |
+//! | Microsoft Entra: its token endpoint, Azure Resource Manager and Microsoft Graph, as far as trust is concerned | [`entra`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and a target, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
@@ -21,9 +23,11 @@
 
 pub mod authority;
 pub mod aws_query;
+pub mod azurite;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;
+pub mod entra;
 pub mod etcd;
 pub mod fault_proxy;
 pub mod go_oidc;

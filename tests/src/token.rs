@@ -50,6 +50,17 @@ impl TokenSigner {
         &self.kid
     }
 
+    /// The JWKS that an issuer with this key alone shows.
+    pub fn jwks(&self) -> Value {
+        let key = self.key.public_key();
+        let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        json!({ "keys": [{
+            "use": "sig", "kty": "RSA", "kid": self.kid, "alg": "RS256",
+            "n": number(key.modulus().big_endian_without_leading_zero()),
+            "e": number(key.exponent().big_endian_without_leading_zero()),
+        }] })
+    }
+
     /// A token of these claims under the key's own id.
     pub fn sign(&self, claims: &Value) -> Result<String> {
         self.sign_as(&self.kid, claims)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::TargetError;
+use super::{AzureBlobTarget, TargetError};
 
 /// A directory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -67,7 +67,7 @@ impl S3Target {
 }
 
 /// A key set is a few kilobytes: whoever needs longer is not well, and trying again beats waiting.
-fn default_timeout_seconds() -> u32 {
+pub(super) fn default_timeout_seconds() -> u32 {
     5
 }
 
@@ -79,6 +79,8 @@ pub enum Location<'a> {
     Directory(&'a DirectoryTarget),
     /// A bucket.
     S3(&'a S3Target),
+    /// A container.
+    AzureBlob(&'a AzureBlobTarget),
 }
 
 impl Location<'_> {
@@ -87,6 +89,7 @@ impl Location<'_> {
         match self {
             Self::Directory(_) => "directory",
             Self::S3(_) => "s3",
+            Self::AzureBlob(_) => "azureBlob",
         }
     }
 
@@ -97,6 +100,7 @@ impl Location<'_> {
             }
             Self::Directory(_) => Ok(()),
             Self::S3(s3) => check_s3(s3),
+            Self::AzureBlob(azure) => azure.check(),
         }
     }
 }
@@ -112,6 +116,7 @@ impl fmt::Display for Location<'_> {
                 }
                 s3.endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, " at {endpoint}"))
             }
+            Self::AzureBlob(azure) => azure.fmt(f),
         }
     }
 }
@@ -122,30 +127,47 @@ fn check_s3(s3: &S3Target) -> Result<(), TargetError> {
         let remedy = "expected a bucket's name alone, without `s3://` and slashes; a path goes into `prefix`";
         return Err(TargetError::illegal("s3.bucket", &s3.bucket, remedy));
     }
-    let parts = || s3.trimmed_prefix().split('/');
-    if !s3.trimmed_prefix().is_empty() && parts().any(|part| matches!(part, "" | "." | "..")) {
-        let remedy =
-            "expected a path without empty parts, `.` and `..`; relying parties could not ask for it";
-        return Err(TargetError::illegal("s3.prefix", &s3.prefix, remedy));
-    }
-    if !(1..=300).contains(&s3.timeout_seconds) {
-        let remedy = "expected seconds from 1 to 300";
-        return Err(TargetError::illegal("s3.timeoutSeconds", s3.timeout_seconds, remedy));
-    }
-    s3.endpoint.as_deref().map_or(Ok(()), check_endpoint)
+    check_prefix("s3.prefix", &s3.prefix)?;
+    check_timeout("s3.timeoutSeconds", s3.timeout_seconds)?;
+    let credentials = "give credentials by `credentialsFile`, `profile` or the environment";
+    s3.endpoint.as_deref().map_or(Ok(()), |endpoint| check_base_url("s3.endpoint", endpoint, credentials))
 }
 
-fn check_endpoint(endpoint: &str) -> Result<(), TargetError> {
-    let host = endpoint.strip_prefix("https://").or_else(|| endpoint.strip_prefix("http://"));
+/// What lies between the place's root and the documents.
+pub(super) fn check_prefix(field: &'static str, prefix: &str) -> Result<(), TargetError> {
+    let trimmed = prefix.trim_matches('/');
+    if trimmed.is_empty() || !trimmed.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Ok(());
+    }
+    let remedy = "expected a path without empty parts, `.` and `..`; relying parties could not ask for it";
+    Err(TargetError::illegal(field, prefix, remedy))
+}
+
+pub(super) fn check_timeout(field: &'static str, seconds: u32) -> Result<(), TargetError> {
+    if (1..=300).contains(&seconds) {
+        return Ok(());
+    }
+    Err(TargetError::illegal(field, seconds, "expected seconds from 1 to 300"))
+}
+
+/// A server, `https://HOST[:PORT][/PATH]`; `credentials` says where those go instead.
+pub(super) fn check_base_url(
+    field: &'static str,
+    url: &str,
+    credentials: &'static str,
+) -> Result<(), TargetError> {
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = host.map(|host| host.strip_suffix('/').unwrap_or(host));
+    // The value may hold a password or a signature: it is not repeated.
+    let secret = |came: &str| TargetError::IllegalValue {
+        field,
+        came: came.to_owned(),
+        remedy: format!("expected https://HOST[:PORT][/PATH]; {credentials}"),
+    };
     match host {
-        // The value may hold a password: it is not repeated.
-        Some(host) if host.contains('@') => Err(TargetError::IllegalValue {
-            field: "s3.endpoint",
-            came: "a URL with user information".to_owned(),
-            remedy: "give credentials by `credentialsFile`, `profile` or the environment".to_owned(),
-        }),
-        Some(host) if !host.starts_with('/') && !host.is_empty() && !host.contains(['?', '#']) => Ok(()),
-        _ => Err(TargetError::illegal("s3.endpoint", endpoint, "expected https://HOST[:PORT][/PATH]")),
+        Some(host) if host.contains('@') => Err(secret("a URL with user information")),
+        Some(host) if host.contains(['?', '#']) => Err(secret("a URL with a query")),
+        Some(host) if !host.starts_with('/') && !host.is_empty() => Ok(()),
+        _ => Err(TargetError::illegal(field, url, "expected https://HOST[:PORT][/PATH]")),
     }
 }

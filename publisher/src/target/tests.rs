@@ -8,7 +8,9 @@ fn parse(yaml: &str) -> TargetConfig {
 
 #[test]
 fn reads_what_the_documentation_shows() {
-    let text = include_str!("../../../docs/targets.md");
+    let pages =
+        [include_str!("../../../docs/targets.md"), include_str!("../../../docs/targets/azure-blob.md")];
+    let text = pages.concat();
     let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let targets: Vec<TargetConfig> =
         blocks.flat_map(|block| serde_saphyr::from_str::<Vec<TargetConfig>>(block).unwrap()).collect();
@@ -17,6 +19,7 @@ fn reads_what_the_documentation_shows() {
     assert!(targets.iter().all(|target| target.location().is_ok()));
     assert!(targets.iter().any(|target| target.directory.is_some()));
     assert!(targets.iter().any(|target| target.s3.is_some()));
+    assert!(targets.iter().any(|target| target.azure_blob.is_some()));
 }
 
 #[test]
@@ -27,6 +30,8 @@ fn names_itself_or_its_place() {
         ("s3: {bucket: b}", "s3://b"),
         ("s3: {bucket: b, prefix: /a/b/}", "s3://b/a/b"),
         ("s3: {bucket: b, endpoint: 'https://h:1'}", "s3://b at https://h:1"),
+        ("azureBlob: {account: oidc, container: $web}", "https://oidc.blob.core.windows.net/$web"),
+        ("azureBlob: {endpoint: 'https://h:1/a/', container: cde, prefix: /f/}", "https://h:1/a/cde/f"),
     ] {
         assert_eq!(parse(yaml).display_name(), name);
     }
@@ -35,7 +40,7 @@ fn names_itself_or_its_place() {
 #[test]
 fn refuses_what_cannot_be_meant_so() {
     for (yaml, words) in [
-        ("{}", ["`directory`", "`s3`"]),
+        ("{}", ["`directory`", "`azureBlob`"]),
         ("{directory: {path: /a}, s3: {bucket: b}}", ["`directory` and `s3`", "expected one"]),
         ("directory: {path: ''}", ["directory.path", "name a directory"]),
         ("s3: {bucket: ''}", ["s3.bucket", "name"]),
@@ -46,6 +51,27 @@ fn refuses_what_cannot_be_meant_so() {
         ("s3: {bucket: b, endpoint: 'https://'}", ["s3.endpoint", "https://HOST"]),
         ("s3: {bucket: b, endpoint: 'https://h?a=b'}", ["s3.endpoint", "https://HOST"]),
         ("s3: {bucket: b, endpoint: 'https://me:hunter2@h'}", ["s3.endpoint", "credentialsFile"]),
+        ("azureBlob: {container: abc}", ["azureBlob.account", "`endpoint`"]),
+        (
+            "azureBlob: {account: abc, endpoint: 'https://h', container: abc}",
+            ["azureBlob.endpoint", "not both"],
+        ),
+        ("azureBlob: {account: a.blob.core.windows.net, container: abc}", ["azureBlob.account", "3 to 24"]),
+        ("azureBlob: {account: abc, container: abc/def}", ["azureBlob.container", "`prefix`"]),
+        ("azureBlob: {account: abc, container: abc, prefix: a//b}", ["azureBlob.prefix", "a//b"]),
+        (
+            "azureBlob: {account: abc, container: abc, timeoutSeconds: 301}",
+            ["azureBlob.timeoutSeconds", "300"],
+        ),
+        ("azureBlob: {endpoint: 'https://h?sig=hunter2', container: abc}", ["azureBlob.endpoint", "sasFile"]),
+        (
+            "azureBlob: {account: abc, container: abc, authorityHost: 'http://h'}",
+            ["azureBlob.authorityHost", "https://"],
+        ),
+        (
+            "azureBlob: {account: abc, container: abc, sasFile: /s, credential: cli}",
+            ["azureBlob.sasFile", "credential"],
+        ),
     ] {
         let error = parse(yaml).location().unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{yaml}: {error}");
@@ -55,7 +81,12 @@ fn refuses_what_cannot_be_meant_so() {
 
 #[test]
 fn refuses_unknown_fields() {
-    for yaml in ["{bucket: b}", "s3: {bucket: b, secretAccessKey: x}", "directory: {path: /a, mode: 7}"] {
+    for yaml in [
+        "{bucket: b}",
+        "s3: {bucket: b, secretAccessKey: x}",
+        "directory: {path: /a, mode: 7}",
+        "azureBlob: {account: a, container: b, accountKey: x}",
+    ] {
         assert!(serde_saphyr::from_str::<TargetConfig>(yaml).is_err(), "{yaml}");
     }
 }
@@ -67,6 +98,13 @@ fn an_owner_belongs_to_one_issuer_byte_for_byte() {
     assert_eq!(owner("https://id.example.com/a"), "chancery-Zqzzb_h4qGetiZNhWKChbe");
     let urls = ["https://id.example.com/a", "https://id.example.com/a/", "https://ID.example.com/a"];
     assert_eq!(urls.map(owner).into_iter().collect::<BTreeSet<_>>().len(), 3);
+}
+
+#[cfg(not(feature = "azure"))]
+#[tokio::test]
+async fn names_the_feature_that_azure_needs() {
+    let error = parse("azureBlob: {account: abc, container: abc}").open().await.unwrap_err().to_string();
+    assert!(error.contains("--features azure"), "{error}");
 }
 
 #[cfg(not(feature = "s3"))]

@@ -1,0 +1,181 @@
+//! A store in a container of Azure Blob Storage.
+//!
+//! Versions are ETags. Conditions are `If-None-Match: *` and `If-Match` on Put Blob, and `If-None-Match` on Get Blob
+//! (<https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations>).
+//! The marker's fields are metadata, `x-ms-meta-chancery_owner` and so on: the names of metadata are those of C#, which
+//! have no hyphens. Everything is set in the one request that writes. What Azure answers is translated in [`answer`].
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use azure_core::credentials::TokenCredential;
+use azure_core::http::{AsyncResponseBody, ClientOptions, Etag, RequestContent, StatusCode, Url};
+use azure_storage_blob::models::{
+    BlobClientDownloadOptions, BlobClientDownloadResult, BlockBlobClientUploadOptions, HttpRange,
+};
+use azure_storage_blob::{BlobClient, BlobClientOptions};
+use chancery_core::marker::{Marker, MarkerField};
+use chancery_core::publication::{Precondition, StoredObject, Version};
+use futures_util::TryStreamExt as _;
+
+use self::answer::{Answer, Request};
+use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind};
+use crate::target::{AzureBlobTarget, TargetError};
+
+mod answer;
+mod client;
+
+/// Documents in a container.
+#[derive(Debug)]
+pub struct AzureBlobStore {
+    /// Of the container, or of the prefix in it.
+    base: Url,
+    credential: Option<Arc<dyn TokenCredential>>,
+    options: ClientOptions,
+    name: String,
+    /// How long one operation may take, all its attempts together.
+    limit: Duration,
+}
+
+impl AzureBlobStore {
+    /// The store of a target. Reads what this machine has of credentials; the container is not touched.
+    ///
+    /// # Errors
+    /// When no credentials are to be had, or the endpoint cannot be used with them.
+    pub fn connect(target: &AzureBlobTarget) -> Result<Self, TargetError> {
+        let (credential, options) = client::credentials(target)?;
+        Ok(Self {
+            base: client::base(target, credential.is_some())?,
+            credential,
+            options,
+            name: target.to_string(),
+            limit: client::operation_limit(target),
+        })
+    }
+
+    fn blob(&self, path: &str) -> Result<BlobClient, Failure> {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.extend(path.split('/'));
+        }
+        let options =
+            BlobClientOptions { client_options: self.options.clone(), ..BlobClientOptions::default() };
+        BlobClient::new(url, self.credential.clone(), Some(options)).map_err(|error| {
+            Failure::new(
+                StoreErrorKind::Misconfigured,
+                crate::azure::words(&error),
+                "correct the target's `endpoint` and `container`",
+            )
+        })
+    }
+
+    async fn get(&self, path: &str, known: Option<&Version>) -> Result<Reading, Failure> {
+        let options = BlobClientDownloadOptions {
+            if_none_match: known.map(|version| Etag::from(version.0.as_str())),
+            // One request, and one byte more than is taken, so that too much is noticed and never fetched.
+            range: Some(HttpRange::new(0, LARGEST_OBJECT as u64 + 1)),
+            partition_size: NonZero::new(LARGEST_OBJECT + 1),
+            ..BlobClientDownloadOptions::default()
+        };
+        let error = match self.blob(path)?.download(Some(options)).await {
+            Ok(found) => return stored(found).await.map(Reading::Found),
+            Err(error) => error,
+        };
+        if known.is_some() && error.http_status() == Some(StatusCode::NotModified) {
+            return Ok(Reading::Unchanged);
+        }
+        let answer = Answer::of(&error)?;
+        if answer.is_absence() { Ok(Reading::Absent) } else { Err(answer.into_failure(Request::Read)) }
+    }
+
+    async fn put(&self, put: &Put<'_>) -> Result<Version, Failure> {
+        let fields = put.marker.fields();
+        let mut options = BlockBlobClientUploadOptions {
+            blob_content_type: Some(put.media_type.to_owned()),
+            blob_cache_control: Some(put.cache_control.to_owned()),
+            metadata: Some(fields.map(|(field, value)| (field.identifier().to_owned(), value)).collect()),
+            // One request: a blob made of blocks is written by several.
+            partition_size: Some(NonZero::<u64>::MAX),
+            ..BlockBlobClientUploadOptions::default()
+        };
+        let request = match put.precondition {
+            Precondition::Absent => {
+                options.if_none_match = Some(Etag::from("*"));
+                Request::Create
+            }
+            Precondition::Unchanged(version) => {
+                options.if_match = Some(Etag::from(version.0.as_str()));
+                Request::Replace
+            }
+        };
+        let content = RequestContent::from(put.bytes.to_vec());
+        match self.blob(put.path)?.block_blob_client().upload(content, Some(options)).await {
+            Ok(written) => written.etag.map(|etag| Version(etag.to_string())).ok_or_else(no_etag),
+            Err(error) => Err(Answer::of(&error)?.into_failure(request)),
+        }
+    }
+
+    async fn limited<T>(&self, work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
+        tokio::time::timeout(self.limit, work).await.unwrap_or_else(|elapsed| Err(answer::timed_out(elapsed)))
+    }
+}
+
+#[async_trait]
+impl DocumentStore for AzureBlobStore {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+        let result = self.limited(self.get(path, known)).await;
+        result.map_err(|failure| failure.at(self.describe(), Operation::Read, path))
+    }
+
+    async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
+        let result = self.limited(self.put(&put)).await;
+        result.map_err(|failure| failure.at(self.describe(), Operation::Write, put.path))
+    }
+
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+}
+
+async fn stored(found: BlobClientDownloadResult) -> Result<StoredObject, Failure> {
+    let BlobClientDownloadResult { mut body, properties, .. } = found;
+    let field = |field: MarkerField| properties.metadata.get(field.identifier()).map(String::as_str);
+    // A marker that cannot be read must not pass for no marker.
+    let marker = Marker::read(field).map_err(|error| {
+        let remedy = "somebody else wrote it: look at the object, or use another prefix";
+        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
+    })?;
+    let version = properties.etag.map(|etag| Version(etag.to_string())).ok_or_else(no_etag)?;
+    Ok(StoredObject {
+        bytes: collect(&mut body).await?,
+        media_type: properties.content_type,
+        cache_control: properties.cache_control,
+        marker,
+        version,
+    })
+}
+
+async fn collect(body: &mut AsyncResponseBody) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.try_next().await.map_err(|error| answer::broken_off(&error))? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > LARGEST_OBJECT {
+            let cause = format!("the blob has more than {LARGEST_OBJECT} bytes");
+            return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
+        }
+    }
+    Ok(bytes)
+}
+
+fn no_etag() -> Failure {
+    Failure::new(
+        StoreErrorKind::Misconfigured,
+        "the answer has no ETag",
+        "without versions no write can be safe: use a server that gives ETags, and no proxy that drops them",
+    )
+}
+
+#[cfg(test)]
+mod tests;

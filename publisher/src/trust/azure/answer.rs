@@ -1,0 +1,198 @@
+//! What Azure Resource Manager and Microsoft Graph answer; they share the form of an error.
+
+use std::fmt;
+use std::time::Duration;
+
+use chancery_core::trust::Call;
+use chancery_core::trust::azure::{LIMIT, Registered};
+use reqwest::header::RETRY_AFTER;
+use serde::Deserialize;
+
+use crate::azure::first_line;
+
+/// One answer, whole.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answer {
+    status: u16,
+    pub(super) retry_after: Option<Duration>,
+    body: Vec<u8>,
+    code: String,
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: ErrorDetail,
+}
+
+#[derive(Deserialize)]
+struct ErrorDetail {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Answer {
+    pub(super) async fn receive(response: reqwest::Response) -> Result<Self, reqwest::Error> {
+        let status = response.status().as_u16();
+        let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = response.bytes().await?.to_vec();
+        Ok(Self::of(status, asked.map(Duration::from_secs), body))
+    }
+
+    fn of(status: u16, retry_after: Option<Duration>, body: Vec<u8>) -> Self {
+        let error = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| body.error);
+        let (code, message) = error.map(|error| (error.code, first_line(&error.message))).unwrap_or_default();
+        Self { status, retry_after, body, code, message }
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether the same call can succeed a little later.
+    pub(super) fn asks_for_patience(&self) -> bool {
+        let concurrent = matches!(
+            self.code.as_str(),
+            "ConcurrentFederatedIdentityCredentialsWritesForSingleManagedIdentity"
+                | "Directory_ConcurrencyViolation"
+        );
+        matches!(self.status, 408 | 429 | 503) || self.status == 409 && concurrent
+    }
+
+    /// What helps.
+    pub(super) fn remedy(&self, call: &Call) -> String {
+        let says = |words: &str| self.message.to_lowercase().contains(words);
+        match self.status {
+            401 => "renew the credentials, and see that they are of the tenant that the identity is in".to_owned(),
+            403 => format!("grant {}; a new assignment takes minutes to be seen", call.permission),
+            404 => "correct the identity: there is none of that id, or the credentials may not see it".to_owned(),
+            400 | 409 if says("issuer and subject") => {
+                "another credential of the identity has this issuer and subject, and was registered in the meantime: plan again".to_owned()
+            }
+            400 | 409 if says("limit") || says("maximum") || says("quota") => {
+                format!("an identity has {LIMIT} federated identity credentials at most: spread the ServiceAccounts over several")
+            }
+            408 | 409 | 429 | 500..=599 => "try again in some minutes: what was registered stays".to_owned(),
+            _ => "see that the endpoint is Azure's, and that it takes what is sent".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        let parts = [&self.code, &self.message];
+        parts.iter().filter(|part| !part.is_empty()).try_for_each(|part| write!(f, " {part}"))
+    }
+}
+
+/// One page of a list.
+pub(super) struct Page {
+    pub(super) registered: Vec<Registered>,
+    pub(super) next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PageBody {
+    value: Vec<Entry>,
+    #[serde(default, rename = "nextLink", alias = "@odata.nextLink")]
+    next: Option<String>,
+}
+
+/// Azure Resource Manager puts the members into `properties`, Microsoft Graph does not.
+#[derive(Deserialize)]
+struct Entry {
+    name: String,
+    properties: Option<Members>,
+    #[serde(flatten)]
+    members: Members,
+}
+
+#[derive(Deserialize)]
+struct Members {
+    #[serde(default)]
+    issuer: Option<String>,
+    #[serde(default)]
+    subject: Option<String>,
+    #[serde(default)]
+    audiences: Option<Vec<String>>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+impl Page {
+    pub(super) fn read(answer: &Answer) -> Result<Self, String> {
+        let body: PageBody = serde_json::from_slice(&answer.body)
+            .map_err(|error| format!("{} with no list of credentials ({error})", answer.status))?;
+        let registered = body.value.into_iter().map(|entry| {
+            let members = entry.properties.unwrap_or(entry.members);
+            Registered {
+                name: entry.name,
+                issuer: members.issuer.unwrap_or_default(),
+                subject: members.subject.unwrap_or_default(),
+                audiences: members.audiences.unwrap_or_default(),
+                description: members.description,
+            }
+        });
+        Ok(Self { registered: registered.collect(), next: body.next })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(status: u16, code: &str, message: &str) -> Answer {
+        let body = json!({ "error": { "code": code, "message": message } }).to_string();
+        Answer::of(status, None, body.into_bytes())
+    }
+
+    #[test]
+    fn patience_helps_against_other_writers_and_too_many_calls_only() {
+        for (status, code, patience) in [
+            (409, "ConcurrentFederatedIdentityCredentialsWritesForSingleManagedIdentity", true),
+            (409, "Directory_ConcurrencyViolation", true),
+            (409, "Conflict", false),
+            (429, "TooManyRequests", true),
+            (503, "", true),
+            (500, "", false),
+            (403, "AuthorizationFailed", false),
+        ] {
+            assert_eq!(answer(status, code, "").asks_for_patience(), patience, "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn both_forms_of_a_list_are_read() {
+        let arm = json!({
+            "value": [{
+                "id": "/…", "name": "one", "type": "Microsoft.ManagedIdentity/…",
+                "properties": { "issuer": "i", "subject": "s", "audiences": ["a"] },
+            }],
+            "nextLink": "https://management.azure.com/next",
+        });
+        let graph = json!({
+            "@odata.context": "…",
+            "@odata.nextLink": "https://management.azure.com/next",
+            "value": [{ "id": "…", "name": "one", "issuer": "i", "subject": "s", "audiences": ["a"], "description": null }],
+        });
+        for list in [arm, graph] {
+            let page = Page::read(&Answer::of(200, None, list.to_string().into_bytes())).unwrap();
+            assert_eq!(page.next.as_deref(), Some("https://management.azure.com/next"));
+            let [one] = page.registered.try_into().unwrap();
+            let expected = Registered {
+                name: "one".to_owned(),
+                issuer: "i".to_owned(),
+                subject: "s".to_owned(),
+                audiences: vec!["a".to_owned()],
+                description: None,
+            };
+            assert_eq!(one, expected);
+        }
+        assert!(Page::read(&Answer::of(200, None, b"<html>".to_vec())).is_err());
+    }
+}
