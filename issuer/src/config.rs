@@ -241,6 +241,8 @@ impl Config {
                 target.value.to.directory.iter_mut().for_each(|directory| start(&mut directory.path));
                 let s3 = target.value.to.s3.iter_mut();
                 s3.filter_map(|s3| s3.credentials_file.as_mut()).for_each(start);
+                let gcs = target.value.to.gcs.iter_mut();
+                gcs.filter_map(|gcs| gcs.credentials_file.as_mut()).for_each(start);
             }
         }
         for serve in &mut self.serve {

@@ -9,6 +9,8 @@ use chancery_core::Marker;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 
 pub mod directory;
+#[cfg(feature = "gcp")]
+pub mod gcs;
 pub mod memory;
 #[cfg(feature = "s3")]
 pub mod s3;

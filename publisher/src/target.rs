@@ -11,8 +11,12 @@ use sha2::{Digest, Sha256};
 use crate::store::DocumentStore;
 use crate::store::directory::DirectoryStore;
 
+mod gcs;
 mod location;
 
+pub use gcs::GcsTarget;
+#[cfg(feature = "gcp")]
+pub(crate) use gcs::is_loopback;
 pub use location::{DirectoryTarget, Location, S3Target};
 
 /// One place that relying parties read from. Exactly one of the locations is given.
@@ -39,6 +43,9 @@ pub struct TargetConfig {
     /// A bucket of Amazon S3 or of a server that speaks its protocol.
     #[serde(default)]
     pub s3: Option<S3Target>,
+    /// A bucket of Google Cloud Storage.
+    #[serde(default)]
+    pub gcs: Option<GcsTarget>,
 }
 
 impl TargetConfig {
@@ -47,7 +54,11 @@ impl TargetConfig {
     /// # Errors
     /// When none is given or more than one, or its values cannot be meant so.
     pub fn location(&self) -> Result<Location<'_>, TargetError> {
-        let given = [self.directory.as_ref().map(Location::Directory), self.s3.as_ref().map(Location::S3)];
+        let given = [
+            self.directory.as_ref().map(Location::Directory),
+            self.s3.as_ref().map(Location::S3),
+            self.gcs.as_ref().map(Location::Gcs),
+        ];
         let mut given = given.into_iter().flatten();
         let Some(location) = given.next() else { return Err(TargetError::NoLocation) };
         let others: Vec<&str> = given.map(Location::field).collect();
@@ -71,6 +82,7 @@ impl TargetConfig {
                 Ok(Arc::new(store))
             }
             Location::S3(s3) => open_s3(s3).await,
+            Location::Gcs(gcs) => open_gcs(gcs).await,
         }
     }
 
@@ -91,6 +103,16 @@ async fn open_s3(_: &S3Target) -> Result<Arc<dyn DocumentStore>, TargetError> {
     Err(TargetError::NotBuilt { location: "s3", feature: "s3" })
 }
 
+#[cfg(feature = "gcp")]
+async fn open_gcs(gcs: &GcsTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
+    Ok(Arc::new(crate::store::gcs::GcsStore::connect(gcs).await?))
+}
+
+#[cfg(not(feature = "gcp"))]
+async fn open_gcs(_: &GcsTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
+    Err(TargetError::NotBuilt { location: "gcs", feature: "gcp" })
+}
+
 /// The ownership marker of an issuer that sets none: the same for every process that publishes this issuer, another
 /// for every other issuer. `chancery-` and the first 22 characters (132 bits) of base64url(SHA-256(issuer URL)).
 pub fn default_owner(issuer: &IssuerUrl) -> Owner {
@@ -105,7 +127,7 @@ pub fn default_owner(issuer: &IssuerUrl) -> Owner {
 #[non_exhaustive]
 pub enum TargetError {
     /// Nothing says where.
-    #[error("a target names no place; expected one of `directory` and `s3`")]
+    #[error("a target names no place; expected one of `directory`, `s3` and `gcs`")]
     NoLocation,
     /// More than one place.
     #[error("a target names several places, `{given}`; expected one, so make a target of each")]

@@ -1,15 +1,17 @@
-//! A proxy in front of an S3 server that fails as networks and stores fail, where and when a test says.
+//! A proxy in front of an object store that fails as networks and stores fail, where and when a test says.
 //!
 //! It passes on every header as it came, `Host` too, so that the signature of a request still holds (SigV4 signs
 //! the host that the client knows, and the server compares it with the header it got).
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll};
 
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::header::RETRY_AFTER;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{IF_NONE_MATCH, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,9 +20,43 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::wait;
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Content>;
 
-/// Which requests a fault meets: those of one method whose path ends so, counted from when the fault was set.
+/// The content of an answer; an error cuts the connection after what was sent of it.
+#[derive(Debug)]
+struct Content {
+    bytes: Option<Bytes>,
+    announced: u64,
+    truncated: bool,
+}
+
+impl From<Bytes> for Content {
+    fn from(bytes: Bytes) -> Self {
+        Self { announced: bytes.len() as u64, bytes: Some(bytes), truncated: false }
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = anyhow::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, anyhow::Error>>> {
+        match self.bytes.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None if self.truncated => Poll::Ready(Some(Err(anyhow!("truncated")))),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.announced)
+    }
+}
+
+/// Which requests a fault meets: those of one method whose path or query ends so, counted from when the fault was set.
 #[derive(Clone, Debug)]
 pub struct On {
     method: Method,
@@ -38,6 +74,11 @@ impl On {
     /// The first read of such an object.
     pub fn get(path_suffix: &str) -> Self {
         Self { method: Method::GET, ..Self::put(path_suffix) }
+    }
+
+    /// The first upload to Google Cloud Storage of an object whose key ends with `key_suffix`, which stands in the query.
+    pub fn upload(key_suffix: &str) -> Self {
+        Self { method: Method::POST, ..Self::put(key_suffix) }
     }
 
     /// The `n`-th such request instead of the first.
@@ -58,8 +99,8 @@ impl On {
         self.times(usize::MAX)
     }
 
-    fn meets(&self, method: &Method, path: &str) -> bool {
-        *method == self.method && path.ends_with(&self.path_suffix)
+    fn meets(&self, record: &Record) -> bool {
+        record.method == self.method && record.key().ends_with(&self.path_suffix)
     }
 }
 
@@ -70,6 +111,8 @@ pub enum Fault {
     Answer(StatusCode),
     /// 429 with `Retry-After` in whole seconds.
     TooManyRequests(u64),
+    /// The store carries the request out, but its answer ends before its last byte.
+    Truncate,
     /// The connection is closed without an answer; the store never sees the request.
     HangUp,
     /// The store carries the request out, but the connection is closed without the answer.
@@ -127,8 +170,32 @@ pub struct Record {
     pub method: Method,
     /// The path, without the query.
     pub path: String,
+    /// The query as it was sent; empty if there was none.
+    pub query: String,
+    /// `If-None-Match`, where it was sent.
+    pub if_none_match: Option<String>,
     /// What was answered, by the store or by a fault; none if nothing was (yet).
     pub status: Option<u16>,
+}
+
+impl Record {
+    fn of<B>(request: &Request<B>) -> Self {
+        let condition = request.headers().get(IF_NONE_MATCH);
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            if_none_match: condition.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
+            status: None,
+        }
+    }
+
+    /// The key of the object that it is about: the parameter `name` of an upload to Google Cloud Storage, otherwise
+    /// the end of the path.
+    fn key(&self) -> String {
+        let name = self.query.split('&').find_map(|parameter| parameter.strip_prefix("name="));
+        name.unwrap_or(&self.path).replace("%2F", "/")
+    }
 }
 
 /// A running proxy. Its connections end when it is dropped.
@@ -231,13 +298,13 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 impl Shared {
     /// An error cuts the connection.
     async fn handle(&self, request: Request<Incoming>) -> Result<Answer> {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let record = Record::of(&request);
+        let action = self.action(&record);
         let number = {
             let mut records = lock(&self.records);
-            records.push(Record { method: method.clone(), path: path.clone(), status: None });
+            records.push(record);
             records.len() - 1
         };
-        let action = self.action(&method, &path);
         let answer = self.perform(action, request).await?;
         if let Some(record) = lock(&self.records).get_mut(number) {
             record.status = Some(answer.status().as_u16());
@@ -246,9 +313,9 @@ impl Shared {
     }
 
     /// The action of the first rule that meets the request. Every rule that it meets counts it.
-    fn action(&self, method: &Method, path: &str) -> Option<Action> {
+    fn action(&self, record: &Record) -> Option<Action> {
         let mut chosen = None;
-        for rule in lock(&self.rules).iter_mut().filter(|rule| rule.on.meets(method, path)) {
+        for rule in lock(&self.rules).iter_mut().filter(|rule| rule.on.meets(record)) {
             rule.seen += 1;
             if (rule.on.first..=rule.on.last).contains(&rule.seen) && chosen.is_none() {
                 chosen = Some(rule.action.clone());
@@ -271,6 +338,7 @@ impl Shared {
                 Fault::TooManyRequests(seconds) => {
                     refuse(request, StatusCode::TOO_MANY_REQUESTS, Some(seconds)).await
                 }
+                Fault::Truncate => Ok(truncated(self.forward(request).await?)),
                 Fault::HangUp => Err(anyhow!("hung up")),
                 Fault::LoseAnswer => {
                     self.forward(request).await?;
@@ -292,7 +360,7 @@ impl Shared {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let (head, body) = sender.send_request(Request::from_parts(head, body)).await?.into_parts();
-        Ok(Response::from_parts(head, Full::new(body.collect().await?.to_bytes())))
+        Ok(Response::from_parts(head, body.collect().await?.to_bytes().into()))
     }
 }
 
@@ -310,7 +378,15 @@ async fn refuse(request: Request<Incoming>, status: StatusCode, retry_after: Opt
     if let Some(seconds) = retry_after {
         answer = answer.header(RETRY_AFTER, seconds);
     }
-    Ok(answer.body(Full::new(body.into()))?)
+    Ok(answer.body(Bytes::from(body).into())?)
+}
+
+/// The answer without the last byte of its content.
+fn truncated(answer: Answer) -> Answer {
+    answer.map(|content| {
+        let bytes = content.bytes.map(|bytes| bytes.slice(..bytes.len().saturating_sub(1)));
+        Content { bytes, truncated: true, ..content }
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -403,6 +479,19 @@ mod tests {
         assert!(put(&client, &proxy, "a").await.is_err());
         assert_eq!(lock(&asked).iter().filter(|asked| asked.starts_with("PUT")).count(), 1);
         assert!(proxy.records().iter().all(|record| record.status.is_none()));
+    }
+
+    #[tokio::test]
+    async fn a_truncated_answer_is_announced_whole() {
+        let (url, asked) = store().await;
+        let proxy = FaultProxy::start(&url).await.unwrap();
+        let client = crate::http::client(None).unwrap();
+        proxy.fail(On::upload("a/jwks"), Fault::Truncate);
+        let sent = client.post(format!("{}/o?name=a%2Fjwks&x=y", proxy.url())).send().await.unwrap();
+        assert_eq!(sent.status(), 200);
+        assert!(sent.bytes().await.is_err());
+        assert_eq!(*lock(&asked), ["POST /o?name=a%2Fjwks&x=y "]);
+        assert_eq!(proxy.records()[0].query, "name=a%2Fjwks&x=y");
     }
 
     #[tokio::test]

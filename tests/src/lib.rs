@@ -8,9 +8,10 @@
 //! |---|---|
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
+//! | a GCS target | [`fake_gcs`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
-//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
+//! | what lies between us and a target, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
@@ -22,6 +23,7 @@ pub mod binary;
 pub mod chancery;
 pub mod cluster;
 pub mod etcd;
+pub mod fake_gcs;
 pub mod fault_proxy;
 pub mod go_oidc;
 pub mod http;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chancery_publisher::target::{DirectoryTarget, S3Target, TargetError};
+use chancery_publisher::target::{DirectoryTarget, GcsTarget, S3Target, TargetError};
 use chancery_publisher::{DocumentStore, TargetConfig};
 
 #[derive(clap::Args)]
@@ -29,6 +29,21 @@ pub struct TargetArgs {
     /// Name the bucket in the path and not in the host name
     #[arg(long, requires = "s3_bucket", conflicts_with = "target_directory")]
     s3_path_style: bool,
+    /// Another address than https://storage.googleapis.com
+    #[arg(long, value_name = "URL", requires = "gcs_bucket")]
+    gcs_endpoint: Option<String>,
+    /// Where in the bucket the issuer lies, as a rule the path of the issuer URL
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        requires = "gcs_bucket",
+        default_value = "",
+        hide_default_value = true
+    )]
+    gcs_prefix: String,
+    /// Send no credentials, as emulators want it
+    #[arg(long, requires = "gcs_bucket")]
+    gcs_anonymous: bool,
 }
 
 #[derive(clap::Args)]
@@ -40,6 +55,9 @@ struct Place {
     /// Publish into this bucket, with the credentials of the AWS environment
     #[arg(long, value_name = "BUCKET")]
     s3_bucket: Option<String>,
+    /// Publish into this bucket of Google Cloud Storage, with Application Default Credentials
+    #[arg(long, value_name = "BUCKET")]
+    gcs_bucket: Option<String>,
 }
 
 impl TargetArgs {
@@ -57,6 +75,12 @@ impl TargetArgs {
             path_style: self.s3_path_style,
             ..S3Target::of_bucket(bucket)
         });
-        TargetConfig { directory, s3, ..TargetConfig::default() }
+        let gcs = self.place.gcs_bucket.as_ref().map(|bucket| GcsTarget {
+            endpoint: self.gcs_endpoint.clone(),
+            prefix: self.gcs_prefix.clone(),
+            anonymous: self.gcs_anonymous,
+            ..GcsTarget::of_bucket(bucket)
+        });
+        TargetConfig { directory, s3, gcs, ..TargetConfig::default() }
     }
 }

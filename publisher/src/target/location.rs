@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::TargetError;
+use super::{GcsTarget, TargetError};
 
 /// A directory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -79,6 +79,8 @@ pub enum Location<'a> {
     Directory(&'a DirectoryTarget),
     /// A bucket.
     S3(&'a S3Target),
+    /// A bucket of Google's.
+    Gcs(&'a GcsTarget),
 }
 
 impl Location<'_> {
@@ -87,6 +89,7 @@ impl Location<'_> {
         match self {
             Self::Directory(_) => "directory",
             Self::S3(_) => "s3",
+            Self::Gcs(_) => "gcs",
         }
     }
 
@@ -97,6 +100,7 @@ impl Location<'_> {
             }
             Self::Directory(_) => Ok(()),
             Self::S3(s3) => check_s3(s3),
+            Self::Gcs(gcs) => gcs.check(),
         }
     }
 }
@@ -112,6 +116,7 @@ impl fmt::Display for Location<'_> {
                 }
                 s3.endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, " at {endpoint}"))
             }
+            Self::Gcs(gcs) => gcs.fmt(f),
         }
     }
 }

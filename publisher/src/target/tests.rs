@@ -27,6 +27,8 @@ fn names_itself_or_its_place() {
         ("s3: {bucket: b}", "s3://b"),
         ("s3: {bucket: b, prefix: /a/b/}", "s3://b/a/b"),
         ("s3: {bucket: b, endpoint: 'https://h:1'}", "s3://b at https://h:1"),
+        ("gcs: {bucket: b, prefix: /a/}", "gs://b/a"),
+        ("gcs: {bucket: b, endpoint: 'https://h:1'}", "gs://b at https://h:1"),
     ] {
         assert_eq!(parse(yaml).display_name(), name);
     }
@@ -35,7 +37,7 @@ fn names_itself_or_its_place() {
 #[test]
 fn refuses_what_cannot_be_meant_so() {
     for (yaml, words) in [
-        ("{}", ["`directory`", "`s3`"]),
+        ("{}", ["`directory`", "`gcs`"]),
         ("{directory: {path: /a}, s3: {bucket: b}}", ["`directory` and `s3`", "expected one"]),
         ("directory: {path: ''}", ["directory.path", "name a directory"]),
         ("s3: {bucket: ''}", ["s3.bucket", "name"]),
@@ -46,10 +48,24 @@ fn refuses_what_cannot_be_meant_so() {
         ("s3: {bucket: b, endpoint: 'https://'}", ["s3.endpoint", "https://HOST"]),
         ("s3: {bucket: b, endpoint: 'https://h?a=b'}", ["s3.endpoint", "https://HOST"]),
         ("s3: {bucket: b, endpoint: 'https://me:hunter2@h'}", ["s3.endpoint", "credentialsFile"]),
+        ("gcs: {bucket: 'gs://b'}", ["gcs.bucket", "gs://b"]),
+        ("gcs: {bucket: b, prefix: a//b}", ["gcs.prefix", "a//b"]),
+        ("gcs: {bucket: b, timeoutSeconds: 301}", ["gcs.timeoutSeconds", "1 to 300"]),
+        ("gcs: {bucket: b, anonymous: true, credentialsFile: /f}", ["gcs.anonymous", "credentialsFile"]),
+        ("gcs: {bucket: b, endpoint: 'http://h'}", ["gcs.endpoint", "in the clear"]),
+        ("gcs: {bucket: b, endpoint: 'ftp://h'}", ["gcs.endpoint", "https://HOST"]),
+        ("gcs: {bucket: b, endpoint: 'https://h?a=b'}", ["gcs.endpoint", "https://HOST"]),
+        ("gcs: {bucket: b, endpoint: 'https://me:hunter2@h'}", ["gcs.endpoint", "credentialsFile"]),
     ] {
         let error = parse(yaml).location().unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{yaml}: {error}");
         assert!(!error.contains("hunter2"));
+    }
+    for yaml in [
+        "gcs: {bucket: b, endpoint: 'http://127.0.0.1:1'}",
+        "gcs: {bucket: b, endpoint: 'http://h', anonymous: true}",
+    ] {
+        assert!(parse(yaml).location().is_ok(), "{yaml}");
     }
 }
 

@@ -1,0 +1,5 @@
+//! What everything of Google's shares: credentials.
+
+mod credentials;
+
+pub(crate) use credentials::load;
