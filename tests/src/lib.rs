@@ -8,14 +8,15 @@
 //! |---|---|
 //! | clusters: their ServiceAccount tokens, and relying parties of another cluster's | [`etcd`], [`cluster`], [`kube_apiserver`] |
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
-//! | a GCS target | [`fake_gcs`] |
+//! | a GCS target | [`fake_gcs`], behind [`gcs_gate`]: its rights |
+//! | what gives access tokens of Google's | [`google_sts`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and a target, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
-//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`relying_party`] (whom one trusts, and what it
+//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`relying_party`] (whom one trusts, and what it
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
@@ -25,7 +26,9 @@ pub mod cluster;
 pub mod etcd;
 pub mod fake_gcs;
 pub mod fault_proxy;
+pub mod gcs_gate;
 pub mod go_oidc;
+pub mod google_sts;
 pub mod http;
 pub mod key_file;
 pub mod kube_apiserver;
@@ -35,6 +38,7 @@ pub mod process;
 pub mod relying_party;
 pub mod scratch;
 pub mod site;
+pub mod stand_in;
 pub mod token;
 pub mod wait;
 pub mod witness;

@@ -11,38 +11,38 @@ pub struct TargetArgs {
     #[command(flatten)]
     place: Place,
     /// Region of the bucket [default: AWS_REGION or the profile's; us-east-1 with an endpoint]
-    #[arg(long, value_name = "REGION", requires = "s3_bucket", conflicts_with = "target_directory")]
+    #[arg(long, value_name = "REGION", requires = "s3_bucket", conflicts_with_all = ["target_directory", "gcs_bucket"])]
     s3_region: Option<String>,
     /// Another S3 server than Amazon's
-    #[arg(long, value_name = "URL", requires = "s3_bucket", conflicts_with = "target_directory")]
+    #[arg(long, value_name = "URL", requires = "s3_bucket", conflicts_with_all = ["target_directory", "gcs_bucket"])]
     s3_endpoint: Option<String>,
     /// Where in the bucket the issuer lies, as a rule the path of the issuer URL
     #[arg(
         long,
         value_name = "PREFIX",
         requires = "s3_bucket",
-        conflicts_with = "target_directory",
+        conflicts_with_all = ["target_directory", "gcs_bucket"],
         default_value = "",
         hide_default_value = true
     )]
     s3_prefix: String,
     /// Name the bucket in the path and not in the host name
-    #[arg(long, requires = "s3_bucket", conflicts_with = "target_directory")]
+    #[arg(long, requires = "s3_bucket", conflicts_with_all = ["target_directory", "gcs_bucket"])]
     s3_path_style: bool,
     /// Another address than https://storage.googleapis.com
-    #[arg(long, value_name = "URL", requires = "gcs_bucket")]
+    #[arg(long, value_name = "URL", requires = "gcs_bucket", conflicts_with_all = ["target_directory", "s3_bucket"])]
     gcs_endpoint: Option<String>,
     /// Where in the bucket the issuer lies, as a rule the path of the issuer URL
     #[arg(
         long,
         value_name = "PREFIX",
-        requires = "gcs_bucket",
+        requires = "gcs_bucket", conflicts_with_all = ["target_directory", "s3_bucket"],
         default_value = "",
         hide_default_value = true
     )]
     gcs_prefix: String,
     /// Send no credentials, as emulators want it
-    #[arg(long, requires = "gcs_bucket")]
+    #[arg(long, requires = "gcs_bucket", conflicts_with_all = ["target_directory", "s3_bucket"])]
     gcs_anonymous: bool,
 }
 

@@ -38,8 +38,7 @@ impl Stamp {
     pub(super) fn parse(version: &Version) -> Result<Self, Failure> {
         let mut parts = version.0.splitn(3, '/');
         let mut number = || parts.next()?.parse().ok();
-        let stamp = number().zip(number()).map(|(generation, metageneration)| (generation, metageneration));
-        let (generation, metageneration) = stamp.ok_or_else(|| {
+        let (generation, metageneration) = number().zip(number()).ok_or_else(|| {
             let cause = format!("{:?} is no version of an object in Google Cloud Storage", version.0);
             Failure::new(StoreErrorKind::Misconfigured, cause, "read the object first")
         })?;
