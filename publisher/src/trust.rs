@@ -5,6 +5,9 @@ use std::fmt;
 use async_trait::async_trait;
 use chancery_core::trust::{Call, TrustBlocked, TrustPlan};
 
+#[cfg(feature = "gcp")]
+pub mod gcp;
+
 /// The registration of one issuer with one cloud.
 #[async_trait]
 pub trait Registrar: Send + Sync + fmt::Debug {
