@@ -18,6 +18,8 @@ mod lint;
 mod publish;
 #[cfg(feature = "publish")]
 mod runtime;
+#[cfg(feature = "gcp")]
+mod trust;
 #[cfg(feature = "publish")]
 mod verify;
 
@@ -42,6 +44,10 @@ enum Command {
     #[cfg(feature = "publish")]
     #[command(subcommand)]
     Publish(publish::Command),
+    /// Make a cloud trust the issuer
+    #[cfg(feature = "gcp")]
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Read an issuer as an anonymous relying party would and report what breaks whom
     #[cfg(feature = "publish")]
     Verify(verify::Args),
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
         Command::Publish(command) => publish::run(command),
+        #[cfg(feature = "gcp")]
+        Command::Trust(command) => trust::run(command),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
         #[cfg(feature = "issuer")]

@@ -15,7 +15,7 @@ use self::report::Report;
 use self::target::TargetArgs;
 use crate::runtime::{block_on, log_to_stderr};
 
-mod keys;
+pub mod keys;
 mod report;
 mod target;
 

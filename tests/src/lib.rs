@@ -10,6 +10,7 @@
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
 //! | a GCS target | [`fake_gcs`], behind [`gcs_gate`]: its rights |
 //! | what gives access tokens of Google's | [`google_sts`] |
+//! | the API that makes Google trust an issuer | [`gcp_iam`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and a target, and fails | [`fault_proxy`] |
@@ -26,6 +27,7 @@ pub mod cluster;
 pub mod etcd;
 pub mod fake_gcs;
 pub mod fault_proxy;
+pub mod gcp_iam;
 pub mod gcs_gate;
 pub mod go_oidc;
 pub mod google_sts;
