@@ -22,7 +22,7 @@ mod output;
 mod publish;
 #[cfg(feature = "publish")]
 mod runtime;
-#[cfg(feature = "azure")]
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
 mod trust;
 #[cfg(feature = "publish")]
 mod verify;
@@ -48,13 +48,12 @@ enum Command {
     #[cfg(feature = "publish")]
     #[command(subcommand)]
     Publish(Box<publish::Command>),
+    /// Make a cloud trust an issuer
+    #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+    Trust(Box<trust::Args>),
     /// Read an issuer as an anonymous relying party would and report what breaks whom
     #[cfg(feature = "publish")]
     Verify(verify::Args),
-    /// Make a cloud trust an issuer
-    #[cfg(feature = "azure")]
-    #[command(subcommand)]
-    Trust(trust::Command),
     /// Run the issuer service: watch keys, publish, verify, serve
     #[cfg(feature = "issuer")]
     Issuer(issuer::Args),
@@ -73,10 +72,10 @@ fn main() -> ExitCode {
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
         Command::Publish(command) => publish::run(*command),
+        #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+        Command::Trust(args) => trust::run(*args),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
-        #[cfg(feature = "azure")]
-        Command::Trust(command) => trust::run(command),
         #[cfg(feature = "issuer")]
         Command::Issuer(args) => issuer::run(args),
         #[cfg(feature = "issuer")]

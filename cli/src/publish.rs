@@ -15,7 +15,7 @@ use self::target::TargetArgs;
 use crate::output::say;
 use crate::runtime::{block_on, log_to_stderr};
 
-mod keys;
+pub mod keys;
 mod report;
 #[cfg(feature = "issuer")]
 mod restore;

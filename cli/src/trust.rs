@@ -1,66 +1,136 @@
 //! `chancery trust`: makes a cloud trust an issuer, or says what that would take.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use chancery_core::trust::{Body, Call, TrustPlan};
 use chancery_publisher::trust::Registrar;
+use serde_json::json;
 
+use crate::output::say;
 use crate::runtime::{block_on, log_to_stderr};
 
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(feature = "gcp")]
+mod gcp;
 
 /// There is something to do.
 const FOUND: u8 = 3;
 
+#[derive(clap::Args)]
+#[command(
+    after_help = "What somebody else registered is not touched, and nothing is removed that we did not add.\nExit code: 0 when the registration is as it should be (afterwards), 3 when `plan` found calls to make, 1 when it is refused."
+)]
+pub struct Args {
+    #[command(subcommand)]
+    cloud: Cloud,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    json: bool,
+}
+
 #[derive(clap::Subcommand)]
-pub enum Command {
-    /// Federated identity credentials of Microsoft Entra
+enum Cloud {
+    /// Microsoft Entra: the federated identity credentials of an identity
     #[cfg(feature = "azure")]
     #[command(subcommand)]
     Azure(Verb<azure::Args>),
+    /// Google Cloud: a workload identity pool and its OIDC provider
+    #[cfg(feature = "gcp")]
+    #[command(subcommand)]
+    Gcp(Verb<gcp::Args>),
 }
 
 #[derive(clap::Subcommand)]
-pub enum Verb<Args: clap::Args> {
+enum Verb<A: clap::Args> {
     /// Show the exact calls that `apply` would make, and the least policy they need; exits 3 when there are any
-    Plan(Args),
+    Plan(A),
     /// Make them
-    Apply(Args),
+    Apply(A),
 }
 
-pub fn run(command: Command) -> anyhow::Result<ExitCode> {
-    log_to_stderr(false, "warn");
-    block_on(1, async {
-        match command {
-            #[cfg(feature = "azure")]
-            Command::Azure(Verb::Plan(args)) => plan(&*args.registrar()?).await,
-            #[cfg(feature = "azure")]
-            Command::Azure(Verb::Apply(args)) => apply(&*args.registrar()?).await,
+impl<A: clap::Args> Verb<A> {
+    /// The arguments, and whether calls are to be made.
+    fn split(self) -> (A, bool) {
+        match self {
+            Self::Plan(args) => (args, false),
+            Self::Apply(args) => (args, true),
         }
+    }
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    log_to_stderr(false, "warn,aws_config=error");
+    block_on(1, async {
+        let (registrar, apply) = match args.cloud {
+            #[cfg(feature = "azure")]
+            Cloud::Azure(verb) => {
+                let (wanted, apply) = verb.split();
+                (wanted.registrar()?, apply)
+            }
+            #[cfg(feature = "gcp")]
+            Cloud::Gcp(verb) => {
+                let (wanted, apply) = verb.split();
+                (wanted.registrar()?, apply)
+            }
+        };
+        carry_out(registrar.as_ref(), apply, args.json).await
     })
 }
 
-async fn plan(registrar: &dyn Registrar) -> anyhow::Result<ExitCode> {
+async fn carry_out(registrar: &dyn Registrar, apply: bool, json: bool) -> anyhow::Result<ExitCode> {
     let plan = registrar.plan().await?;
-    let document = serde_json::json!({
+    // Before the calls, so that it stands there whatever comes of them.
+    if !json {
+        say(&to_text(registrar, &plan, !apply))?;
+    }
+    if apply {
+        registrar.apply(&plan).await?;
+    }
+    if json {
+        say(&to_json(registrar, &plan, apply)?)?;
+    } else if apply {
+        let number = plan.calls.len();
+        say(&format!("\nmade {number} call{}\n", if number == 1 { "" } else { "s" }))?;
+    }
+    Ok(if apply || plan.calls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
+
+fn to_json(registrar: &dyn Registrar, plan: &TrustPlan, applied: bool) -> anyhow::Result<String> {
+    let document = json!({
         "registration": registrar.describe(),
         "plan": plan,
+        "applied": applied,
         "leastPolicy": registrar.least_policy(),
     });
-    say(&document)?;
-    Ok(if plan.calls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }
 
-async fn apply(registrar: &dyn Registrar) -> anyhow::Result<ExitCode> {
-    let plan = registrar.plan().await?;
-    registrar.apply(&plan).await?;
-    say(&serde_json::json!({ "registration": registrar.describe(), "applied": plan }))?;
-    Ok(ExitCode::SUCCESS)
+fn to_text(registrar: &dyn Registrar, plan: &TrustPlan, with_policy: bool) -> String {
+    let mut text = format!("{}\n", registrar.describe());
+    for call in &plan.calls {
+        text.push_str(&call_to_text(call));
+    }
+    if plan.calls.is_empty() {
+        text.push_str("\nnothing to call\n");
+    }
+    for note in &plan.notes {
+        text.push_str(&format!("\nnote: {note}\n"));
+    }
+    if with_policy {
+        text.push_str(&format!("\nleast policy\n{}\n", registrar.least_policy()));
+    }
+    text
 }
 
-fn say(document: &serde_json::Value) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(document)? + "\n";
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+fn call_to_text(call: &Call) -> String {
+    let mut text = format!("\n{call}\n  because {}\n  needs {}\n", call.reason, call.permission);
+    match &call.body {
+        None => {}
+        Some(Body::Form(fields)) => {
+            fields.iter().for_each(|(name, value)| text.push_str(&format!("    {name}={value}\n")));
+        }
+        Some(Body::Json(value)) => text.push_str(&format!("{value:#}\n")),
+    }
+    text
 }

@@ -236,6 +236,10 @@ fn arguments_that_do_not_fit_are_usage_errors() {
         vec!["--target-directory", "x"],
         vec!["--key", file, "--target-directory", "x", "--s3-bucket", "b"],
         vec!["--key", file, "--target-directory", "x", "--s3-region", "r"],
+        vec!["--key", file, "--target-directory", "x", "--gcs-prefix", "p"],
+        vec!["--key", file, "--s3-bucket", "x", "--gcs-endpoint", "https://h"],
+        vec!["--key", file, "--gcs-bucket", "x", "--s3-prefix", "p"],
+        vec!["--key", file, "--gcs-bucket", "x", "--s3-bucket", "y"],
         vec!["--key", file, "--jwks", file, "--target-directory", "x"],
         vec!["--key", file, "--target-directory", "x", "--withdraw", "not-a-kid"],
     ] {

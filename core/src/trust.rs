@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub mod azure;
+pub mod gcp;
 
 /// One call of a cloud's API, exactly as it is made, save for authentication.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -278,6 +278,8 @@ impl Config {
                     .flat_map(|azure| [&mut azure.token_file, &mut azure.sas_file])
                     .flatten()
                     .for_each(start);
+                let gcs = target.value.to.gcs.iter_mut();
+                gcs.filter_map(|gcs| gcs.credentials_file.as_mut()).for_each(start);
             }
         }
         for serve in &mut self.serve {

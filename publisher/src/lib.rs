@@ -7,7 +7,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3, Azure Blob |
+//! | [`store`] | [`DocumentStore`]: read an object, write it on a condition; memory, directory, S3, Azure Blob, GCS |
 //! | [`mod@publish`] | [`publish()`]: the executor of publication plans |
 //! | [`sink`] | [`JwksSink`](sink::JwksSink): a relying party that is given the keys themselves |
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
@@ -20,6 +20,8 @@ mod azure;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod doctor;
+#[cfg(feature = "gcp")]
+mod google;
 pub mod publish;
 pub mod sink;
 pub mod store;

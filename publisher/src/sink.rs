@@ -11,6 +11,9 @@ use chancery_core::{Jwks, Owner};
 
 use crate::store::{StoreError, StoreErrorKind};
 
+#[cfg(feature = "gcp")]
+pub mod gcp;
+
 /// A place that holds a copy of the JWKS. Its errors are those of stores; the path in them is what the place calls it.
 #[async_trait]
 pub trait JwksSink: Send + Sync + fmt::Debug {

@@ -11,6 +11,8 @@ use chancery_core::publication::{Precondition, StoredObject, Version};
 #[cfg(feature = "azure")]
 pub mod azure_blob;
 pub mod directory;
+#[cfg(feature = "gcp")]
+pub mod gcs;
 pub mod memory;
 #[cfg(feature = "s3")]
 pub mod s3;

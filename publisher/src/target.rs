@@ -12,9 +12,13 @@ use crate::store::DocumentStore;
 use crate::store::directory::DirectoryStore;
 
 mod azure;
+mod gcs;
 mod location;
 
 pub use azure::{AzureBlobTarget, AzureCredential, AzureIdentity};
+pub use gcs::GcsTarget;
+#[cfg(feature = "gcp")]
+pub(crate) use gcs::is_loopback;
 pub use location::{DirectoryTarget, Location, S3Target};
 
 /// One place that relying parties read from. Exactly one of the locations is given.
@@ -44,6 +48,8 @@ pub struct TargetConfig {
     /// A container of Azure Blob Storage.
     #[serde(default)]
     pub azure_blob: Option<AzureBlobTarget>,
+    /// A bucket of Google Cloud Storage.
+    pub gcs: Option<GcsTarget>,
 }
 
 impl TargetConfig {
@@ -56,6 +62,7 @@ impl TargetConfig {
             self.directory.as_ref().map(Location::Directory),
             self.s3.as_ref().map(Location::S3),
             self.azure_blob.as_ref().map(Location::AzureBlob),
+            self.gcs.as_ref().map(Location::Gcs),
         ];
         let mut given = given.into_iter().flatten();
         let Some(location) = given.next() else { return Err(TargetError::NoLocation) };
@@ -81,6 +88,7 @@ impl TargetConfig {
             }
             Location::S3(s3) => open_s3(s3).await,
             Location::AzureBlob(azure) => open_azure_blob(azure).await,
+            Location::Gcs(gcs) => open_gcs(gcs).await,
         }
     }
 
@@ -111,6 +119,16 @@ async fn open_azure_blob(_: &AzureBlobTarget) -> Result<Arc<dyn DocumentStore>, 
     Err(TargetError::NotBuilt { location: "azureBlob", feature: "azure" })
 }
 
+#[cfg(feature = "gcp")]
+async fn open_gcs(gcs: &GcsTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
+    Ok(Arc::new(crate::store::gcs::GcsStore::connect(gcs).await?))
+}
+
+#[cfg(not(feature = "gcp"))]
+async fn open_gcs(_: &GcsTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
+    Err(TargetError::NotBuilt { location: "gcs", feature: "gcp" })
+}
+
 /// The ownership marker of an issuer that sets none: the same for every process that publishes this issuer, another
 /// for every other issuer. `chancery-` and the first 22 characters (132 bits) of base64url(SHA-256(issuer URL)).
 pub fn default_owner(issuer: &IssuerUrl) -> Owner {
@@ -125,7 +143,7 @@ pub fn default_owner(issuer: &IssuerUrl) -> Owner {
 #[non_exhaustive]
 pub enum TargetError {
     /// Nothing says where.
-    #[error("a target names no place; expected one of `directory`, `s3` and `azureBlob`")]
+    #[error("a target names no place; expected one of `directory`, `s3`, `azureBlob` and `gcs`")]
     NoLocation,
     /// More than one place.
     #[error("a target names several places, `{given}`; expected one, so make a target of each")]

@@ -7,6 +7,8 @@ use chancery_core::trust::{Call, TrustBlocked, TrustPlan};
 
 #[cfg(feature = "azure")]
 pub mod azure;
+#[cfg(feature = "gcp")]
+pub mod gcp;
 
 /// The registration of one issuer with one cloud.
 #[async_trait]

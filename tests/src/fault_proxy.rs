@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::RETRY_AFTER;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -38,6 +38,11 @@ impl On {
     /// The first write of an object whose key ends with `path_suffix`; of any object if that is empty.
     pub fn put(path_suffix: &str) -> Self {
         Self { method: Method::PUT, path_suffix: path_suffix.to_owned(), first: 1, last: 1 }
+    }
+
+    /// The first upload to Google Cloud Storage of such an object, whose key stands in the query.
+    pub fn upload(key_suffix: &str) -> Self {
+        Self { method: Method::POST, ..Self::put(key_suffix) }
     }
 
     /// The first read of such an object.
@@ -245,18 +250,18 @@ impl Drop for FaultProxy {
 impl Shared {
     /// An error ends the connection as it says.
     async fn handle(&self, request: Request<Incoming>) -> Result<Answer, Ending> {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let (method, key) = (request.method().clone(), key(request.uri()));
         let number = self.log.asked(&request);
-        let action = self.action(&method, &path);
+        let action = self.action(&method, &key);
         let answer = self.perform(action, request).await?;
         self.log.answered(number, answer.status());
         Ok(answer)
     }
 
     /// The action of the first rule that meets the request. Every rule that it meets counts it.
-    fn action(&self, method: &Method, path: &str) -> Option<Action> {
+    fn action(&self, method: &Method, key: &str) -> Option<Action> {
         let mut chosen = None;
-        for rule in lock(&self.rules).iter_mut().filter(|rule| rule.on.meets(method, path)) {
+        for rule in lock(&self.rules).iter_mut().filter(|rule| rule.on.meets(method, key)) {
             rule.seen += 1;
             if (rule.on.first..=rule.on.last).contains(&rule.seen) && chosen.is_none() {
                 chosen = Some(rule.action.clone());
@@ -310,6 +315,14 @@ impl Shared {
         let (head, body) = sender.send_request(Request::from_parts(head, body)).await?.into_parts();
         Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
     }
+}
+
+/// The key of the object that a request is about: the parameter `name` of an upload to Google Cloud Storage, otherwise
+/// the end of the path.
+fn key(uri: &Uri) -> String {
+    let name =
+        uri.query().unwrap_or_default().split('&').find_map(|parameter| parameter.strip_prefix("name="));
+    name.unwrap_or(uri.path()).replace("%2F", "/")
 }
 
 /// An error as S3 words it.

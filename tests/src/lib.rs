@@ -14,11 +14,15 @@
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
 //! | what lies between us and a target, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
+//! | a GCS target | [`fake_gcs`], behind [`gcs_gate`]: its rights |
+//! | what gives access tokens of Google's | [`google_sts`] |
+//! | the API that makes Google trust an issuer | [`gcp_iam`] |
+//! | what lies between us and a target, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //! | two writers whose every step is directed | [`interleave`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
-//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`relying_party`] (whom one trusts, and what it
+//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`relying_party`] (whom one trusts, and what it
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
@@ -29,8 +33,12 @@ pub mod chancery;
 pub mod cluster;
 pub mod entra;
 pub mod etcd;
+pub mod fake_gcs;
 pub mod fault_proxy;
+pub mod gcp_iam;
+pub mod gcs_gate;
 pub mod go_oidc;
+pub mod google_sts;
 pub mod http;
 pub mod interleave;
 pub mod key_file;
@@ -44,6 +52,7 @@ pub mod s3_server;
 pub mod scratch;
 pub mod sigv4;
 pub mod site;
+pub mod stand_in;
 pub mod token;
 pub mod versitygw;
 pub mod wait;

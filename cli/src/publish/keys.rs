@@ -31,10 +31,15 @@ impl KeyArgs {
             keys.extend(read_pem(path).with_context(|| path.display().to_string())?);
         }
         if let Some(path) = &self.jwks {
-            keys.extend(read_jwks(path).with_context(|| path.display().to_string())?);
+            keys.extend(read_jwks_file(path)?);
         }
         Ok(keys)
     }
+}
+
+/// The keys of a JWKS, each of them one that kube-apiserver publishes.
+pub fn read_jwks_file(path: &Path) -> anyhow::Result<Vec<PublicKey>> {
+    read_jwks(path).with_context(|| path.display().to_string())
 }
 
 fn read_pem(path: &Path) -> anyhow::Result<Vec<PublicKey>> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{AzureBlobTarget, TargetError};
+use super::{AzureBlobTarget, GcsTarget, TargetError};
 
 /// A directory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -81,6 +81,8 @@ pub enum Location<'a> {
     S3(&'a S3Target),
     /// A container.
     AzureBlob(&'a AzureBlobTarget),
+    /// A bucket of Google's.
+    Gcs(&'a GcsTarget),
 }
 
 impl Location<'_> {
@@ -90,6 +92,7 @@ impl Location<'_> {
             Self::Directory(_) => "directory",
             Self::S3(_) => "s3",
             Self::AzureBlob(_) => "azureBlob",
+            Self::Gcs(_) => "gcs",
         }
     }
 
@@ -101,6 +104,7 @@ impl Location<'_> {
             Self::Directory(_) => Ok(()),
             Self::S3(s3) => check_s3(s3),
             Self::AzureBlob(azure) => azure.check(),
+            Self::Gcs(gcs) => gcs.check(),
         }
     }
 }
@@ -117,6 +121,7 @@ impl fmt::Display for Location<'_> {
                 s3.endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, " at {endpoint}"))
             }
             Self::AzureBlob(azure) => azure.fmt(f),
+            Self::Gcs(gcs) => gcs.fmt(f),
         }
     }
 }

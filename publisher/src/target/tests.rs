@@ -32,6 +32,8 @@ fn names_itself_or_its_place() {
         ("s3: {bucket: b, endpoint: 'https://h:1'}", "s3://b at https://h:1"),
         ("azureBlob: {account: oidc, container: $web}", "https://oidc.blob.core.windows.net/$web"),
         ("azureBlob: {endpoint: 'https://h:1/a/', container: cde, prefix: /f/}", "https://h:1/a/cde/f"),
+        ("gcs: {bucket: b, prefix: /a/}", "gs://b/a"),
+        ("gcs: {bucket: b, endpoint: 'https://h:1'}", "gs://b at https://h:1"),
     ] {
         assert_eq!(parse(yaml).display_name(), name);
     }
@@ -41,6 +43,7 @@ fn names_itself_or_its_place() {
 fn refuses_what_cannot_be_meant_so() {
     for (yaml, words) in [
         ("{}", ["`directory`", "`azureBlob`"]),
+        ("{}", ["`directory`", "`gcs`"]),
         ("{directory: {path: /a}, s3: {bucket: b}}", ["`directory` and `s3`", "expected one"]),
         ("directory: {path: ''}", ["directory.path", "name a directory"]),
         ("s3: {bucket: ''}", ["s3.bucket", "name"]),
@@ -72,10 +75,24 @@ fn refuses_what_cannot_be_meant_so() {
             "azureBlob: {account: abc, container: abc, sasFile: /s, credential: cli}",
             ["azureBlob.sasFile", "credential"],
         ),
+        ("gcs: {bucket: 'gs://b'}", ["gcs.bucket", "gs://b"]),
+        ("gcs: {bucket: b, prefix: a//b}", ["gcs.prefix", "a//b"]),
+        ("gcs: {bucket: b, timeoutSeconds: 301}", ["gcs.timeoutSeconds", "1 to 300"]),
+        ("gcs: {bucket: b, anonymous: true, credentialsFile: /f}", ["gcs.anonymous", "credentialsFile"]),
+        ("gcs: {bucket: b, endpoint: 'http://h'}", ["gcs.endpoint", "in the clear"]),
+        ("gcs: {bucket: b, endpoint: 'ftp://h'}", ["gcs.endpoint", "https://HOST"]),
+        ("gcs: {bucket: b, endpoint: 'https://h?a=b'}", ["gcs.endpoint", "https://HOST"]),
+        ("gcs: {bucket: b, endpoint: 'https://me:hunter2@h'}", ["gcs.endpoint", "credentialsFile"]),
     ] {
         let error = parse(yaml).location().unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{yaml}: {error}");
         assert!(!error.contains("hunter2"));
+    }
+    for yaml in [
+        "gcs: {bucket: b, endpoint: 'http://127.0.0.1:1'}",
+        "gcs: {bucket: b, endpoint: 'http://h', anonymous: true}",
+    ] {
+        assert!(parse(yaml).location().is_ok(), "{yaml}");
     }
 }
 
