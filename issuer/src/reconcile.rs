@@ -1,7 +1,6 @@
-//! Brings one target to what the index asks for, whenever that changes, and looks again now and then.
+//! Brings one target to what the index asks for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chancery_core::publication::Desired;
 use chancery_core::{IssuerUrl, KeyId, Owner};
@@ -11,17 +10,13 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
-use crate::backoff::Backoff;
 use crate::index::Publication;
-use crate::leadership::Leading;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
+use crate::pace::{LastProblem, Round};
 
-/// How often an unchanged target is read again, so that a deleted or altered object is noticed.
-const RESYNC: Duration = Duration::from_secs(60);
-
-/// The task that owns one target of one issuer.
+/// The owner of one target of one issuer.
 #[derive(Debug)]
-pub struct Reconciler {
+pub(crate) struct Reconciler {
     /// Whose documents.
     pub issuer: IssuerUrl,
     /// What a person calls the target.
@@ -32,53 +27,34 @@ pub struct Reconciler {
     pub owner: Owner,
     /// Whether objects without a marker may be taken over.
     pub adopt: bool,
-    /// What the index asks for.
-    pub publications: watch::Receiver<Option<Arc<Publication>>>,
-    /// Whether this replica publishes.
-    pub leading: Leading,
     /// Told about every successful publication, so that somebody looks from outside.
     pub published: watch::Sender<u64>,
-    /// Ends the task between two publications, never within one.
-    pub shutdown: watch::Receiver<bool>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What the target held last.
+    pub seen: LastSeen,
+    /// What was complained about last.
+    pub problem: LastProblem,
 }
 
-impl Reconciler {
-    /// Runs until shutdown.
-    pub async fn run(mut self) {
-        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
-        let mut last_problem = None;
-        let mut seen = LastSeen::default();
-        while !*self.shutdown.borrow_and_update() {
-            // Leadership is asked again before every publication; a plan of a former leader is never carried out.
-            let leading = self.leading.now();
-            let publication = self.publications.borrow_and_update().clone();
-            let pause = match publication.filter(|_| leading) {
-                None => RESYNC,
-                Some(publication) => match self.publish(&publication, &mut seen).await {
-                    Ok(outcome) => {
-                        self.succeeded(&outcome);
-                        last_problem = None;
-                        backoff.reset();
-                        RESYNC
-                    }
-                    Err(problem) => {
-                        self.failed(&problem, &mut last_problem);
-                        backoff.next_pause()
-                    }
-                },
-            };
-            tokio::select! {
-                changed = self.publications.changed() => if changed.is_err() { return },
-                () = self.leading.changed() => {}
-                changed = self.shutdown.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(pause) => {}
+impl Round for Reconciler {
+    async fn work(&mut self, publication: &Publication) -> bool {
+        match self.publish(publication).await {
+            Ok(outcome) => {
+                self.problem.is_over();
+                self.succeeded(&outcome);
+                true
+            }
+            Err(problem) => {
+                self.failed(&problem);
+                false
             }
         }
     }
+}
 
-    async fn publish(&self, publication: &Publication, seen: &mut LastSeen) -> Result<Outcome, PublishError> {
+impl Reconciler {
+    async fn publish(&mut self, publication: &Publication) -> Result<Outcome, PublishError> {
         let desired = Desired {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
@@ -86,7 +62,7 @@ impl Reconciler {
             generation: Some(publication.generation),
             adopt_unmarked: self.adopt,
         };
-        publish_again(self.store.as_ref(), desired, seen).await
+        publish_again(self.store.as_ref(), desired, &mut self.seen).await
     }
 
     fn succeeded(&self, outcome: &Outcome) {
@@ -106,8 +82,7 @@ impl Reconciler {
         }
     }
 
-    /// The same problem is said once, not at every try.
-    fn failed(&self, problem: &PublishError, last: &mut Option<String>) {
+    fn failed(&mut self, problem: &PublishError) {
         let result = match problem {
             PublishError::Blocked { .. } => PublishResult::Blocked,
             PublishError::Contended { .. } => PublishResult::Raced,
@@ -115,9 +90,8 @@ impl Reconciler {
         };
         self.metrics.published(&self.labels(), result, Timestamp::now());
         let text = crate::chain(problem);
-        if last.as_ref() != Some(&text) {
+        if self.problem.is_new(&text) {
             error!(issuer = %self.issuer, target = self.name, "not published: {text}");
-            *last = Some(text);
         }
     }
 

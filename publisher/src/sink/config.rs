@@ -43,7 +43,6 @@ pub struct SinkConfig {
 
 /// A place, checked.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub enum SinkPlace<'a> {
     /// The JWT auth method of Vault or OpenBao.
     Vault(&'a VaultPlace),
