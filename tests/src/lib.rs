@@ -10,11 +10,12 @@
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
-//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
+//! | relying parties that are given the keys themselves | [`vault`], [`key_api`] |
+//! | what lies between us and a server, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
-//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`relying_party`] (whom one trusts, and what it
+//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`tls_front`], [`relying_party`] (whom one trusts, and what it
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
@@ -25,6 +26,7 @@ pub mod etcd;
 pub mod fault_proxy;
 pub mod go_oidc;
 pub mod http;
+pub mod key_api;
 pub mod key_file;
 pub mod kube_apiserver;
 pub mod minio;
@@ -33,6 +35,9 @@ pub mod process;
 pub mod relying_party;
 pub mod scratch;
 pub mod site;
+pub mod stand_in;
+pub mod tls_front;
 pub mod token;
+pub mod vault;
 pub mod wait;
 pub mod witness;
