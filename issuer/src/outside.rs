@@ -68,7 +68,8 @@ impl Outside {
             }
             tokio::select! {
                 changed = self.publications.changed() => if changed.is_err() { return },
-                changed = self.published.changed() => if changed.is_err() { return },
+                // Without a target nobody publishes, and there is nobody to end with.
+                Ok(()) = self.published.changed() => {}
                 changed = self.shutdown.changed() => if changed.is_err() { return },
                 () = sleep(pause) => continue,
             }
