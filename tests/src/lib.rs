@@ -10,7 +10,7 @@
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
-//! | relying parties that are given the keys themselves | [`vault`], [`key_api`] |
+//! | relying parties that are given the keys themselves | [`vault_jwt`] (Vault's own code), [`vault`] and [`key_api`] (ours) |
 //! | what lies between us and a server, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //!
@@ -39,5 +39,6 @@ pub mod stand_in;
 pub mod tls_front;
 pub mod token;
 pub mod vault;
+pub mod vault_jwt;
 pub mod wait;
 pub mod witness;

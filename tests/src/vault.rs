@@ -88,7 +88,8 @@ impl Vault {
     /// Configures the JWT method by hand, under the same rules as through the API.
     pub fn configure(&self, fields: &Value) -> Result<()> {
         let mut state = self.core.lock();
-        state.configuration = Some(configuration::checked(fields).map_err(|error| anyhow!(error))?.fields);
+        let checked = configuration::checked(fields, state.configuration.as_ref());
+        state.configuration = Some(checked.map_err(|error| anyhow!(error))?.fields);
         Ok(())
     }
 
@@ -222,7 +223,7 @@ impl State {
             Ok(fields) => fields,
             Err(error) => return refuse(400, &format!("failed to parse JSON input: {error}")),
         };
-        match configuration::checked(&fields) {
+        match configuration::checked(&fields, self.configuration.as_ref()) {
             Err(error) => refuse(400, &error),
             Ok(checked) => {
                 self.configuration = Some(checked.fields);

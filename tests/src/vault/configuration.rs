@@ -18,6 +18,8 @@ const TEXTS: [&str; 9] = [
 ];
 const LISTS: [&str; 5] =
     ["jwks_pairs", "jwt_supported_algs", KEYS, "oidc_response_types", "override_allowed_server_names"];
+/// The field that stays as it was when it is not written.
+const LASTING: &str = "namespace_in_state";
 const ALGORITHMS: [&str; 10] =
     ["RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"];
 
@@ -28,17 +30,19 @@ pub(super) struct Checked {
     pub unknown: Vec<String>,
 }
 
-/// Checks what is written, which replaces everything that was there.
-pub(super) fn checked(written: &Value) -> Result<Checked, String> {
+/// Checks what is written. It replaces everything that was there, but for one field.
+pub(super) fn checked(written: &Value, before: Option<&Map<String, Value>>) -> Result<Checked, String> {
     let written = written.as_object().ok_or("failed to parse JSON input: expected an object")?;
     let mut fields = defaults();
+    fields
+        .extend(before.and_then(|before| before.get_key_value(LASTING)).map(|(n, v)| (n.clone(), v.clone())));
     let mut unknown = Vec::new();
     for (name, value) in written {
         let fits = match name.as_str() {
             name if TEXTS.contains(&name) => value.is_string(),
             name if LISTS.contains(&name) => value.is_array(),
             "provider_config" => value.is_object(),
-            "namespace_in_state" | "skip_jwks_validation" => value.is_boolean(),
+            LASTING | "skip_jwks_validation" => value.is_boolean(),
             _ => {
                 unknown.push(name.clone());
                 continue;
@@ -47,11 +51,17 @@ pub(super) fn checked(written: &Value) -> Result<Checked, String> {
         if !fits {
             return Err(format!("Field validation failed: error converting input for field {name:?}"));
         }
-        fields.insert(name.clone(), value.clone());
+        fields.insert(name.clone(), trimmed(value));
     }
     check_methods(&fields)?;
     check_lists(&fields)?;
     Ok(Checked { fields, unknown })
+}
+
+/// A list as Vault stores it: without the space around its entries, so that a PEM loses its last line break.
+fn trimmed(value: &Value) -> Value {
+    let entry = |entry: &Value| entry.as_str().map_or_else(|| entry.clone(), |text| json!(text.trim()));
+    value.as_array().map_or_else(|| value.clone(), |entries| entries.iter().map(entry).collect())
 }
 
 fn check_methods(fields: &Map<String, Value>) -> Result<(), String> {
@@ -59,7 +69,7 @@ fn check_methods(fields: &Map<String, Value>) -> Result<(), String> {
     let methods = ["oidc_discovery_url", KEYS, "jwks_url", "jwks_pairs"];
     let is_set_up = |name: &'static str| is_set(&&name);
     if methods.iter().filter(is_set).count() != 1 {
-        return Err("exactly one of 'jwt_validation_pubkeys', 'jwks_url', 'jwks_pairs', 'oidc_discovery_url', or 'provider_config' must be set".to_owned());
+        return Err("exactly one of 'jwt_validation_pubkeys', 'jwks_url', 'jwks_pairs' or 'oidc_discovery_url' must be set".to_owned());
     }
     if is_set_up("oidc_client_id") != is_set_up("oidc_client_secret") {
         return Err("both 'oidc_client_id' and 'oidc_client_secret' must be set for OIDC".to_owned());
@@ -77,7 +87,7 @@ fn check_lists(fields: &Map<String, Value>) -> Result<(), String> {
     }
     for algorithm in fields.get("jwt_supported_algs").and_then(Value::as_array).into_iter().flatten() {
         if !ALGORITHMS.iter().any(|known| algorithm == known) {
-            return Err(format!("Invalid supported algorithm: {algorithm}"));
+            return Err(format!("invalid jwt_supported_algs: unsupported signing algorithm {algorithm}"));
         }
     }
     Ok(())
@@ -85,10 +95,8 @@ fn check_lists(fields: &Map<String, Value>) -> Result<(), String> {
 
 fn defaults() -> Map<String, Value> {
     let texts = TEXTS.iter().map(|name| ((*name).to_owned(), json!("")));
-    // An empty list of Go's is null in JSON, but for the pairs.
-    let lists = LISTS.iter().map(|name| ((*name).to_owned(), Value::Null));
-    let others =
-        [("jwks_pairs", json!([])), ("provider_config", json!({})), ("namespace_in_state", json!(true))];
+    let lists = LISTS.iter().map(|name| ((*name).to_owned(), json!([])));
+    let others = [("provider_config", json!({})), (LASTING, json!(true))];
     texts.chain(lists).chain(others.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
