@@ -3,27 +3,68 @@
 //! Such a party never reads the issuer: it holds a copy of the JWKS. [`plan`] follows the rules of
 //! [`crate::publication`], for one value without a discovery document:
 //!
-//! 1. A marker of another owner blocks. Most of these places carry no marker; there the configuration that names the
-//!    place is the permission to write it.
+//! 1. A marker of another owner blocks. A place that could carry a marker, holds something and carries none blocks
+//!    unless we were told to adopt it. Where no marker can be carried, the configuration that names the place is the
+//!    permission to write it.
 //! 2. A key that is held there and that is neither ours nor tombstoned by us stays, behind ours, and is reported. An
 //!    entry that cannot be carried on unchanged blocks, because dropping it may reject somebody's tokens.
 //! 3. What is uploaded is therefore our set, united with what stays, minus our own tombstones: never empty.
-//! 4. Nothing is uploaded when the same keys are held already, in whatever order and spelling.
+//! 4. Nothing is uploaded when the same keys are held already, in whatever order and spelling, and nothing beside
+//!    them must be mended.
 
+use std::collections::BTreeSet;
+
+use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
 use crate::publication::Version;
 use crate::{Jwks, KeyId, Owner, PublicKey};
 
 /// What a place holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Its keys, in its order.
+    /// Its keys, in its order. The same key may be there twice, in two spellings.
     pub keys: Vec<PublicKey>,
+    /// Keys under another id, algorithm or use than Kubernetes gives them: they are not what tokens ask for.
+    pub altered: Vec<PublicKey>,
     /// Entries that we could not carry on unchanged, in words.
     pub strange: Vec<String>,
     /// Whose it is, where the place can say so.
     pub owner: Option<Owner>,
+    /// Whether the place can say whose it is and holds something, but does not say.
+    pub unmarked: bool,
+    /// Whether something beside the keys is not as it should be, such as a document that lies next to them.
+    pub stale: bool,
     /// What a conditional write must name, where the place knows versions.
     pub version: Option<Version>,
+}
+
+impl Held {
+    /// What a place holds that keeps a JWKS (RFC 7517 section 5).
+    ///
+    /// # Errors
+    /// When the bytes are not one. Whether they may be replaced then, the place decides.
+    pub fn of_jwks(bytes: &[u8]) -> Result<Self, JwksError> {
+        let entries = match ObservedJwks::parse(bytes) {
+            Ok(observed) => observed.entries,
+            // Somebody more lenient than we may still read the other entries.
+            Err(error @ JwksError::NotAnObject) => {
+                return Ok(Self { strange: vec![error.to_string()], ..Self::default() });
+            }
+            Err(error) => return Err(error),
+        };
+        let mut held = Self::default();
+        for entry in entries {
+            match &entry.key {
+                Some(key) if entry.is_kubernetes_key() => held.keys.push(key.clone()),
+                Some(key) => held.altered.push(key.clone()),
+                None => held.strange.push(in_words(&entry)),
+            }
+        }
+        Ok(held)
+    }
+}
+
+fn in_words(entry: &ObservedJwk) -> String {
+    format!("kid {:?}, kty {:?}", entry.kid.as_deref().unwrap_or_default(), entry.kty)
 }
 
 /// What we want of a place.
@@ -35,6 +76,8 @@ pub struct DesiredUpload<'a> {
     pub tombstones: &'a [KeyId],
     /// Who we are.
     pub owner: &'a Owner,
+    /// Whether a place that holds something without a marker may be taken over.
+    pub adopt_unmarked: bool,
 }
 
 /// What is to be uploaded.
@@ -48,6 +91,8 @@ pub struct UploadPlan {
     pub withdraws: Vec<KeyId>,
     /// Keys there that we did not put there; they stay.
     pub foreign: Vec<KeyId>,
+    /// Every key that is held once the upload is made: ours, then the foreign ones.
+    pub result: Vec<KeyId>,
 }
 
 /// Why a place may not be written, with the remedy.
@@ -64,6 +109,11 @@ pub enum UploadBlocked {
         /// Our own.
         ours: Owner,
     },
+    /// No marker.
+    #[error(
+        "it is there without an ownership marker, so somebody else wrote it; nothing was uploaded. Look at it, then set `adopt: true` on the sink or choose another place"
+    )]
+    Unmarked,
     /// An entry that we could not carry on unchanged.
     #[error(
         "it holds an entry that cannot be carried on unchanged ({0}); nothing was uploaded, since dropping it may reject somebody's tokens. Remove it by hand if nobody signs with it"
@@ -76,23 +126,45 @@ pub enum UploadBlocked {
 /// # Errors
 /// Says what blocks the place. Nothing may be uploaded then.
 pub fn plan(desired: DesiredUpload<'_>, held: &Held) -> Result<UploadPlan, UploadBlocked> {
-    if let Some(theirs) = held.owner.as_ref().filter(|theirs| *theirs != desired.owner) {
-        return Err(UploadBlocked::ForeignOwner { theirs: theirs.clone(), ours: desired.owner.clone() });
-    }
-    if let Some(strange) = held.strange.first() {
-        return Err(UploadBlocked::StrangeEntry(strange.clone()));
-    }
+    check_owner(desired, held)?;
     let ours = desired.jwks;
-    let gone = |key: &&PublicKey| desired.tombstones.contains(key.key_id()) && !ours.contains(key.key_id());
-    let staying: Vec<&PublicKey> =
-        held.keys.iter().filter(|key| !ours.contains(key.key_id()) && !gone(key)).collect();
-    let missing = |key: &&PublicKey| !held.keys.iter().any(|there| there.key_id() == key.key_id());
-    let ids = |keys: Vec<&PublicKey>| keys.into_iter().map(|key| key.key_id().clone()).collect::<Vec<_>>();
-    let adds = ids(ours.keys().iter().filter(missing).collect());
-    let withdraws = ids(held.keys.iter().filter(gone).collect());
-    let upload = match adds.is_empty() && withdraws.is_empty() {
-        true => None,
-        false => Jwks::new(ours.keys().iter().chain(staying.iter().copied()).cloned()),
-    };
-    Ok(UploadPlan { upload, adds, withdraws, foreign: ids(staying) })
+    let is_gone = |key: &PublicKey| desired.tombstones.contains(key.key_id()) && !ours.contains(key.key_id());
+    let stays = |key: &PublicKey| !ours.contains(key.key_id()) && !is_gone(key);
+    check_entries(held, stays)?;
+
+    let there: BTreeSet<&KeyId> = held.keys.iter().map(PublicKey::key_id).collect();
+    let adds = distinct(ours.keys().iter().filter(|key| !there.contains(key.key_id())));
+    let withdraws = distinct(held.keys.iter().chain(&held.altered).filter(|key| is_gone(key)));
+    let foreign = distinct(held.keys.iter().filter(|key| stays(key)));
+    let result = Jwks::new(ours.keys().iter().chain(held.keys.iter().filter(|key| stays(key))).cloned());
+    let is_due = !adds.is_empty() || !withdraws.is_empty() || held.unmarked || held.stale;
+    let ids = result.iter().flat_map(Jwks::keys).map(|key| key.key_id().clone()).collect();
+    Ok(UploadPlan { upload: result.filter(|_| is_due), adds, withdraws, foreign, result: ids })
+}
+
+fn check_owner(desired: DesiredUpload<'_>, held: &Held) -> Result<(), UploadBlocked> {
+    match &held.owner {
+        Some(theirs) if theirs != desired.owner => {
+            Err(UploadBlocked::ForeignOwner { theirs: theirs.clone(), ours: desired.owner.clone() })
+        }
+        None if held.unmarked && !desired.adopt_unmarked => Err(UploadBlocked::Unmarked),
+        _ => Ok(()),
+    }
+}
+
+/// An altered key that is ours is covered by ours, as in old recipes that publish it under a home-made id.
+fn check_entries(held: &Held, stays: impl Fn(&PublicKey) -> bool) -> Result<(), UploadBlocked> {
+    let altered = held.altered.iter().find(|key| stays(key)).map(|key| {
+        format!("key {} under another id, algorithm or use than Kubernetes gives it", key.key_id())
+    });
+    match held.strange.first().cloned().or(altered) {
+        Some(entry) => Err(UploadBlocked::StrangeEntry(entry)),
+        None => Ok(()),
+    }
+}
+
+/// Each id once, in order.
+fn distinct<'a>(keys: impl Iterator<Item = &'a PublicKey>) -> Vec<KeyId> {
+    let mut seen = BTreeSet::new();
+    keys.map(PublicKey::key_id).filter(|id| seen.insert(*id)).cloned().collect()
 }

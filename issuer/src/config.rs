@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use chancery_core::profile::RelyingParty;
 use chancery_core::{CachePolicy, IssuerUrl, Owner};
+use chancery_publisher::sink::SinkConfig;
 use chancery_publisher::target::TargetConfig;
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de};
@@ -57,6 +58,9 @@ pub struct IssuerConfig {
     /// Where relying parties read from, besides this process.
     #[serde(default)]
     pub targets: Vec<Spanned<PublishedTarget>>,
+    /// Relying parties that are given the keys themselves.
+    #[serde(default)]
+    pub sinks: Vec<Spanned<SinkConfig>>,
     /// The look from outside.
     #[serde(default)]
     pub verify: VerifyConfig,
@@ -228,6 +232,7 @@ impl Config {
                 let checked = target.value.to.location();
                 checked.map_err(|problem| (target.referenced.line(), problem.to_string()))?;
             }
+            check_sinks(&issuer.value.sinks)?;
             if issuer.value.sources.is_empty() {
                 let problem =
                     format!("issuer {} has no `sources`; say where its keys come from", issuer.value.url);
@@ -235,9 +240,9 @@ impl Config {
             }
         }
         self.check_replicas()?;
-        if self.serve.is_empty() && self.issuers.iter().all(|issuer| issuer.value.targets.is_empty()) {
-            let problem =
-                "there is neither a `serve` section nor a target, so nobody could read the documents";
+        let is_shown = |issuer: &IssuerConfig| !issuer.targets.is_empty() || !issuer.sinks.is_empty();
+        if self.serve.is_empty() && !self.issuers.iter().any(|issuer| is_shown(&issuer.value)) {
+            let problem = "there is neither a `serve` section nor a target nor a sink, so nobody could read the documents";
             return Err((1, problem.to_owned()));
         }
         Ok(())
@@ -282,11 +287,29 @@ impl Config {
                 gcs.filter_map(|gcs| gcs.credentials_file.as_mut()).for_each(start);
             }
         }
+        for sink in self.issuers.iter_mut().flat_map(|issuer| &mut issuer.value.sinks) {
+            sink.value.start_paths_at(folder);
+        }
         for serve in &mut self.serve {
             serve.value = serve.value.clone().below(folder);
         }
         self.state.iter_mut().filter_map(|state| state.value.directory.as_mut()).for_each(start);
     }
+}
+
+/// Metrics and logs tell sinks apart by name.
+fn check_sinks(sinks: &[Spanned<SinkConfig>]) -> Result<(), (u64, String)> {
+    let mut names = BTreeSet::new();
+    for sink in sinks {
+        let line = sink.referenced.line();
+        sink.value.place().map_err(|problem| (line, problem.to_string()))?;
+        let name = sink.value.display_name();
+        if names.contains(&name) {
+            return Err((line, format!("two sinks are called {name:?}; give each a `name` of its own")));
+        }
+        names.insert(name);
+    }
+    Ok(())
 }
 
 /// Why a configuration is refused.

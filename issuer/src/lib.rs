@@ -5,7 +5,8 @@
 //!  sources ──events──▶ index (one KeyUnion per issuer) ──documents──▶ serve
 //!                              │                                       ▲
 //!                              └──watch, if the bytes differ──▶ reconcile (leader only)
-//!                                                               read target, plan, conditional writes, verify
+//!                                     │                         read target, plan, conditional writes, verify
+//!                                     └──────────────▶ uploads: the same for whoever is given the keys themselves
 //! ```
 //!
 //! The process holds public halves and the write credentials of its targets, never a private signing key.
@@ -22,13 +23,15 @@ pub mod lease;
 mod member;
 pub mod metrics;
 pub mod outside;
-pub mod reconcile;
+mod pace;
+mod reconcile;
 pub mod restore;
 pub mod run;
 pub mod serve;
 pub mod source;
 pub mod state;
 mod tasks;
+pub mod uploads;
 
 /// An error with its causes on one line, for logs.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

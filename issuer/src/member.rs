@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use chancery_core::Owner;
 use chancery_publisher::default_owner;
+use chancery_publisher::publish::LastSeen;
 use chancery_publisher::verify::address::{GivenAddress, GivenAddressError};
 use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
 use serde_saphyr::Spanned;
@@ -15,10 +17,12 @@ use crate::index::{Index, Publication};
 use crate::leadership::Leading;
 use crate::metrics::Metrics;
 use crate::outside::{Outside, View};
+use crate::pace::{LastProblem, Pace};
 use crate::reconcile::Reconciler;
 use crate::source::Source;
 use crate::state::{Saved, StateStore};
 use crate::tasks::Tasks;
+use crate::uploads::{SinkView, Uploader, open_sink};
 
 /// Readings waiting for the collector; a source that is faster waits.
 const EVENTS: usize = 64;
@@ -78,8 +82,9 @@ pub(crate) struct Member {
     events: mpsc::Sender<crate::source::SourceEvent>,
     collector: Collector,
     reconcilers: Vec<Reconciler>,
+    uploaders: Vec<Uploader>,
     outside: Option<Outside>,
-    publications: watch::Receiver<Option<Arc<Publication>>>,
+    pace: Pace,
 }
 
 impl Member {
@@ -117,14 +122,14 @@ impl Member {
                 store: open_target(target, opening).await?,
                 owner: saved.owner.clone(),
                 adopt: target.value.to.adopt,
-                publications: publications.clone(),
                 lessons: teach.clone(),
-                leading: shared.leading.clone(),
                 published: published.clone(),
-                shutdown: shared.shutdown.clone(),
                 metrics: shared.metrics.clone(),
+                seen: LastSeen::default(),
+                problem: LastProblem::default(),
             });
         }
+        let uploaders = open_uploaders(opening, &saved.owner, shared).await?;
         let outside = match config.verify.enabled {
             true => Some(Outside {
                 issuer: config.url.clone(),
@@ -138,23 +143,32 @@ impl Member {
             }),
             false => None,
         };
-        Ok(Self { sources, events, collector, reconcilers, outside, publications })
+        let pace = Pace { publications, leading: shared.leading.clone(), shutdown: shared.shutdown.clone() };
+        Ok(Self { sources, events, collector, reconcilers, uploaders, outside, pace })
     }
 
     /// What this issuer publishes, now and later.
     pub fn publications(&self) -> watch::Receiver<Option<Arc<Publication>>> {
-        self.publications.clone()
+        self.pace.publications.clone()
+    }
+
+    /// What its sinks hold, now and later.
+    pub fn sink_views(&self) -> impl Iterator<Item = watch::Receiver<SinkView>> {
+        self.uploaders.iter().map(Uploader::view)
     }
 
     /// Starts its tasks.
     pub fn spawn(self, tasks: &mut Tasks, changed: &mpsc::Sender<()>) {
+        tasks.watching.spawn(announce(self.publications(), changed.clone()));
         for source in self.sources {
             tasks.watching.spawn(source.run(self.events.clone()));
         }
         tasks.watching.spawn(self.collector.run());
-        tasks.watching.spawn(announce(self.publications, changed.clone()));
         for reconciler in self.reconcilers {
-            tasks.writing.spawn(reconciler.run());
+            tasks.writing.spawn(self.pace.clone().run(reconciler));
+        }
+        for uploader in self.uploaders {
+            tasks.writing.spawn(self.pace.clone().run(uploader));
         }
         if let Some(outside) = self.outside {
             tasks.watching.spawn(outside.run());
@@ -177,6 +191,22 @@ async fn open_target(
 ) -> Result<Arc<dyn chancery_publisher::store::DocumentStore>, ConfigError> {
     let opened = target.value.to.open().await;
     opened.map_err(|problem| ConfigError::refuse(opening.path, target.referenced.line(), &problem))
+}
+
+async fn open_uploaders(
+    opening: Opening<'_>,
+    owner: &Owner,
+    shared: &Shared,
+) -> Result<Vec<Uploader>, ConfigError> {
+    let Opening { config, path, base, .. } = opening;
+    let mut uploaders = Vec::new();
+    for sink in &config.sinks {
+        let opened = open_sink(&sink.value, &config.url, base).await;
+        let opened = opened.map_err(|problem| ConfigError::refuse(path, sink.referenced.line(), &problem))?;
+        let ours = (&sink.value, owner.clone());
+        uploaders.push(Uploader::new(&config.url, ours, opened, shared.metrics.clone()));
+    }
+    Ok(uploaders)
 }
 
 /// The issuer URL itself, and every target that relying parties read at an address of its own.

@@ -12,6 +12,10 @@
 //! | `chancery_last_publish_timestamp_seconds` | `issuer`, `target` | gauge | when a target was last written or found up to date (Unix time) |
 //! | `chancery_target_up_to_date` | `issuer`, `target` | gauge | 1 if the last attempt left the target as it should be, else 0 |
 //! | `chancery_foreign_keys` | `issuer`, `target` | gauge | keys on the target that are not ours; they stay |
+//! | `chancery_uploads_total` | `issuer`, `sink`, `result` | counter | rounds of a sink: `written`, `unchanged`, `raced`, `blocked`, `failed` |
+//! | `chancery_last_upload_timestamp_seconds` | `issuer`, `sink` | gauge | when a sink was last written or found up to date (Unix time) |
+//! | `chancery_sink_up_to_date` | `issuer`, `sink` | gauge | 1 if the last round left the sink as it should be, else 0 |
+//! | `chancery_sink_foreign_keys` | `issuer`, `sink` | gauge | keys of the sink that are not ours; they stay |
 //! | `chancery_last_verify_timestamp_seconds` | `issuer` | gauge | when an anonymous read of the public URL was last completed (Unix time) |
 //! | `chancery_verify_findings` | `issuer`, `severity` | gauge | findings of that read: `note`, `warning`, `error` |
 //! | `chancery_http_requests_total` | `code` | counter | answers of the public server by status code |
@@ -35,9 +39,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 mod labels;
 mod requests;
+mod sinks;
 
-pub use labels::{CertificateReload, KeyState, PublishResult, SourceLabels, TargetLabels};
+pub use labels::{CertificateReload, KeyState, PublishResult, SinkLabels, SourceLabels, TargetLabels};
 pub use requests::RequestCounters;
+pub use sinks::SinkMetrics;
 
 use labels::{
     IssuerLabels, KeyLabels, PublishLabels, ReloadLabels, SeverityLabels, StateLabels, VersionLabels,
@@ -65,6 +71,7 @@ pub struct Metrics {
     last_publish: Family<TargetLabels, Gauge>,
     up_to_date: Family<TargetLabels, Gauge>,
     foreign_keys: Family<TargetLabels, Gauge>,
+    sinks: SinkMetrics,
     last_verify: Family<IssuerLabels, Gauge>,
     verify_findings: Family<SeverityLabels, Gauge>,
     requests: RequestCounters,
@@ -87,6 +94,7 @@ impl Metrics {
             last_publish: Family::default(),
             up_to_date: Family::default(),
             foreign_keys: Family::default(),
+            sinks: SinkMetrics::default(),
             last_verify: Family::default(),
             verify_findings: Family::default(),
             requests: RequestCounters::default(),
@@ -97,6 +105,7 @@ impl Metrics {
         metrics.registry.register("build", "Which build runs", build);
         metrics.register_keys_and_sources();
         metrics.register_targets();
+        metrics.sinks.register(&mut metrics.registry);
         metrics.register_serving();
         metrics
     }
@@ -174,6 +183,11 @@ impl Metrics {
         }
         let labels = IssuerLabels { issuer: issuer.to_string() };
         self.last_verify.get_or_create(&labels).set(now.as_second());
+    }
+
+    /// What is counted of sinks.
+    pub fn sinks(&self) -> &SinkMetrics {
+        &self.sinks
     }
 
     /// The counters of the public server.

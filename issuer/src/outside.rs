@@ -68,7 +68,8 @@ impl Outside {
             }
             tokio::select! {
                 changed = self.publications.changed() => if changed.is_err() { return },
-                () = told(&mut self.published) => {}
+                // Without a target nobody publishes, and there is nobody to end with.
+                Ok(()) = self.published.changed() => {}
                 changed = self.shutdown.changed() => if changed.is_err() { return },
                 () = sleep(pause) => continue,
             }
@@ -109,13 +110,6 @@ impl Outside {
             let breaks: Vec<&str> = finding.breaks.iter().map(|party| party.as_str()).collect();
             warn!(issuer = %self.issuer, view = view.name, rule = finding.rule, breaks = breaks.join(","), "{}; {}", finding.message, finding.remedy);
         }
-    }
-}
-
-/// Returns after the next publication on a target; never where there is no target.
-async fn told(published: &mut watch::Receiver<u64>) {
-    if published.changed().await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

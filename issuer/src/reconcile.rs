@@ -1,7 +1,6 @@
-//! Brings one target to what the index asks for, whenever that changes, and looks again now and then.
+//! Brings one target to what the index asks for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chancery_core::marker::Edition;
 use chancery_core::publication::{Blocked, Desired, Known};
@@ -12,18 +11,14 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
-use crate::backoff::Backoff;
 use crate::collect::Lesson;
 use crate::index::Publication;
-use crate::leadership::Leading;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
+use crate::pace::{LastProblem, Round};
 
-/// How often an unchanged target is read again, so that a deleted or altered object is noticed.
-const RESYNC: Duration = Duration::from_secs(60);
-
-/// The task that owns one target of one issuer.
+/// The owner of one target of one issuer.
 #[derive(Debug)]
-pub struct Reconciler {
+pub(crate) struct Reconciler {
     /// Whose documents.
     pub issuer: IssuerUrl,
     /// What a person calls the target.
@@ -38,63 +33,43 @@ pub struct Reconciler {
     pub known: Option<Edition>,
     /// Whether it is another writer's.
     pub adopted: bool,
-    /// What the index asks for.
-    pub publications: watch::Receiver<Option<Arc<Publication>>>,
     /// Where the index learns what the target was written from.
     pub lessons: mpsc::Sender<Lesson>,
-    /// Whether this replica publishes.
-    pub leading: Leading,
     /// Told about every successful publication, so that somebody looks from outside.
     pub published: watch::Sender<u64>,
-    /// Ends the task between two publications, never within one.
-    pub shutdown: watch::Receiver<bool>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What the target held last.
+    pub seen: LastSeen,
+    /// What was complained about last.
+    pub problem: LastProblem,
 }
 
-impl Reconciler {
-    /// Runs until shutdown.
-    pub async fn run(mut self) {
-        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
-        let mut last_problem = None;
-        let mut seen = LastSeen::default();
-        while !*self.shutdown.borrow_and_update() {
-            // Leadership is asked again before every publication; a plan of a former leader is never carried out.
-            let leading = self.leading.now();
-            let publication = self.publications.borrow_and_update().clone();
-            let pause = match publication.filter(|_| leading) {
-                None => RESYNC,
-                Some(publication) => match self.publish(&publication, &mut seen).await {
-                    Ok(outcome) => {
-                        self.remember(outcome.edition.clone()).await;
-                        self.succeeded(&outcome);
-                        last_problem = None;
-                        backoff.reset();
-                        RESYNC
-                    }
-                    Err(PublishError::Blocked {
-                        blocked: Blocked::Behind { found, published, withdrawn },
-                        ..
-                    }) => {
-                        self.adopt_decisions(found, published, withdrawn).await;
-                        Duration::ZERO
-                    }
-                    Err(problem) => {
-                        self.failed(&problem, &mut last_problem);
-                        backoff.next_pause()
-                    }
-                },
-            };
-            tokio::select! {
-                changed = self.publications.changed() => if changed.is_err() { return },
-                () = self.leading.changed() => {}
-                changed = self.shutdown.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(pause) => {}
+impl Round for Reconciler {
+    async fn work(&mut self, publication: &Publication) -> bool {
+        match self.publish(publication).await {
+            Ok(outcome) => {
+                self.remember(outcome.edition.clone()).await;
+                self.problem.is_over();
+                self.succeeded(&outcome);
+                true
+            }
+            Err(PublishError::Blocked {
+                blocked: Blocked::Behind { found, published, withdrawn }, ..
+            }) => {
+                self.adopt_decisions(found, published, withdrawn).await;
+                false
+            }
+            Err(problem) => {
+                self.failed(&problem);
+                false
             }
         }
     }
+}
 
-    async fn publish(&self, publication: &Publication, seen: &mut LastSeen) -> Result<Outcome, PublishError> {
+impl Reconciler {
+    async fn publish(&mut self, publication: &Publication) -> Result<Outcome, PublishError> {
         let desired = Desired {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
@@ -106,7 +81,7 @@ impl Reconciler {
             },
             adopt_unmarked: self.adopt,
         };
-        publish_again(self.store.as_ref(), desired, seen).await
+        publish_again(self.store.as_ref(), desired, &mut self.seen).await
     }
 
     /// Remembers, over restarts too, what the target holds.
@@ -149,8 +124,7 @@ impl Reconciler {
         }
     }
 
-    /// The same problem is said once, not at every try.
-    fn failed(&self, problem: &PublishError, last: &mut Option<String>) {
+    fn failed(&mut self, problem: &PublishError) {
         let result = match problem {
             PublishError::Blocked { .. } => PublishResult::Blocked,
             PublishError::Contended { .. } => PublishResult::Raced,
@@ -158,9 +132,8 @@ impl Reconciler {
         };
         self.metrics.published(&self.labels(), result, Timestamp::now());
         let text = crate::chain(problem);
-        if last.as_ref() != Some(&text) {
+        if self.problem.is_new(&text) {
             error!(issuer = %self.issuer, target = self.name, "not published: {text}");
-            *last = Some(text);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
 use crate::state::StateStore;
 use crate::tasks::Tasks;
+use crate::uploads::SinkView;
 
 /// How long writes under way and requests in flight may take after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(15);
@@ -88,6 +89,11 @@ impl Issuer {
     /// How many issuers it has.
     pub fn issuers(&self) -> usize {
         self.members.len()
+    }
+
+    /// What the sinks hold of this process's doing, in the order of the configuration.
+    pub fn sink_views(&self) -> Vec<watch::Receiver<SinkView>> {
+        self.members.iter().flat_map(Member::sink_views).collect()
     }
 
     /// Runs until `stop` resolves, then drains.

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 /// The tasks of the process, by how they end.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    /// Reconcilers: end between two publications.
+    /// Reconcilers and uploaders: end between two rounds.
     pub writing: JoinSet<()>,
     /// Servers: end when requests in flight are answered.
     pub serving: JoinSet<()>,

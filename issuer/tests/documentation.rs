@@ -16,7 +16,7 @@ use chancery_issuer::config::Config;
 fn samples() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut samples = Vec::new();
-    for page in ["docs/issuer.md", "docs/quickstart.md"] {
+    for page in ["docs/issuer.md", "docs/quickstart.md", "docs/targets/sinks.md"] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
         let configurations = blocks.filter(|block| block.contains("issuers:"));
@@ -33,9 +33,41 @@ fn samples() -> Vec<(String, String)> {
 #[test]
 fn every_sample_is_accepted() {
     let samples = samples();
-    assert_eq!(samples.len(), 3, "a page lost its sample");
+    assert_eq!(samples.len(), 6, "a page lost its sample");
     for (page, sample) in samples {
         Config::parse(&sample, Path::new(&page)).unwrap_or_else(|error| panic!("{error}\n{sample}"));
+    }
+}
+
+#[test]
+fn a_configuration_of_sinks_alone_is_complete_and_a_bad_sink_is_refused_with_its_line() {
+    let good = "issuers:
+  - url: https://id.example.com
+    sources:
+      - files: { paths: [sa.pub] }
+    sinks:
+      - name: one
+        configMap: { namespace: n, name: c }
+      - httpPut:
+          url: https://api.example.com/keys
+          body: '{ \"keys\": {{jwks}} }'
+          read: { pointer: /keys }
+";
+    let config = Config::parse(good, Path::new("chancery.yaml")).unwrap();
+    assert_eq!(config.issuers[0].value.sinks.len(), 2);
+    for (from, to, line, word) in [
+        ("name: one", "nmae: one", 6, "nmae"),
+        ("configMap: { namespace: n, name: c }", "adopt: true", 6, "`vault`, `configMap` and `httpPut`"),
+        ("namespace: n", "namespace: N", 6, "lower-case"),
+        ("httpPut:", "name: one\n        httpPut:", 8, "two sinks are called"),
+        ("{{jwks}}", "{{keys}}", 8, "{{keys}} (line 1 column 11 of the body)"),
+        ("read: { pointer: /keys }", "method: PUT", 8, "adopt: true"),
+        ("pointer:", "path:", 11, "path"),
+    ] {
+        let bad = good.replace(from, to);
+        assert_ne!(bad, good, "the test does not change anything: {from}");
+        let error = Config::parse(&bad, Path::new("chancery.yaml")).unwrap_err().to_string();
+        assert!(error.contains(&format!("line {line}")) && error.contains(word), "{bad}\n{error}");
     }
 }
 

@@ -1,18 +1,34 @@
 //! Relying parties that are given the keys themselves, because they cannot or may not read the issuer.
 //!
-//! [`upload`] reads what a sink holds, lets [`chancery_core::upload`] decide and writes what it decided on.
+//! [`upload`] reads what a sink holds, lets [`chancery_core::upload`] decide, writes what it decided on, and reads
+//! again: some of these places know no versions, so a write may have been undone, or have undone somebody else's.
+//!
+//! | module | the place |
+//! |---|---|
+//! | [`config_map`] | a ConfigMap (feature `kube`) |
+//! | [`http_put`] | anything that takes an HTTP PUT or POST |
+//! | [`vault`] | the JWT auth method of Vault and OpenBao |
+//! | [`config`] | a sink as configuration names it |
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chancery_core::upload::{self, DesiredUpload, Held, UploadBlocked, UploadPlan};
-use chancery_core::{Jwks, Owner};
+use chancery_core::{Jwks, KeyId, Owner};
 
 use crate::store::{StoreError, StoreErrorKind};
 
+pub mod config;
+#[cfg(feature = "kube")]
+pub mod config_map;
 #[cfg(feature = "gcp")]
 pub mod gcp;
+mod http_client;
+pub mod http_put;
+pub mod vault;
+
+pub use config::{SinkConfig, SinkPlace};
 
 /// A place that holds a copy of the JWKS. Its errors are those of stores; the path in them is what the place calls it.
 #[async_trait]
@@ -59,6 +75,27 @@ pub enum UploadError {
     /// The place failed, after repetitions where those could help.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Somebody else wrote, each time.
+    #[error(
+        "{sink}: what was uploaded did not stay, {tries} times in a row; find out who else writes there, and let one of you rest"
+    )]
+    Contended {
+        /// The place, as [`JwksSink::describe`] calls it.
+        sink: String,
+        /// How often it was tried.
+        tries: u32,
+    },
+}
+
+impl UploadError {
+    /// Whether trying again later can help without anybody's doing.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Blocked { .. } => false,
+            Self::Store(error) => error.kind.is_transient(),
+            Self::Contended { .. } => true,
+        }
+    }
 }
 
 /// Of several writers that race, one wins each time.
@@ -66,27 +103,40 @@ const TRIES: u32 = 5;
 /// The first pause; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Brings a sink up to date: reads, decides, writes; anew after a lost race or a lost answer. Returns the plan that
-/// needed no write any more, or the one that was carried out.
+/// Brings a sink up to date: reads, decides, writes, until a reading says that there is nothing to do. Returns what
+/// was done on the way: the set written last, if any, every key added and withdrawn, and what the last reading found.
 ///
 /// # Errors
-/// As [`UploadError`] says. No key that was trusted there has vanished, also after an error.
+/// As [`UploadError`] says. We have taken away no key but those that we withdrew ourselves, also after an error.
 pub async fn upload(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<UploadPlan, UploadError> {
-    let mut failures = 0;
+    let mut done = None;
+    let mut tries = 0;
     loop {
-        let failed = match attempt(sink, desired).await {
-            Err(UploadError::Store(error)) if error.kind.is_transient() => error,
-            result => return result,
-        };
-        failures += 1;
-        if failures >= TRIES {
-            return Err(failed.into());
+        let step = step(sink, desired).await;
+        tries += 1;
+        match step {
+            Ok(plan) if plan.upload.is_none() => return Ok(together(done, plan)),
+            Ok(_) if tries >= TRIES => return Err(UploadError::Contended { sink: sink.describe(), tries }),
+            Ok(plan) => {
+                let first = done.is_none();
+                done = Some(together(done, plan));
+                // What was written for the first time is there, as a rule.
+                if first {
+                    continue;
+                }
+            }
+            Err(UploadError::Store(error)) if error.kind == StoreErrorKind::Conflict && tries >= TRIES => {
+                return Err(UploadError::Contended { sink: error.target, tries });
+            }
+            Err(error) if tries >= TRIES || !error.is_transient() => return Err(error),
+            Err(error) => tracing::debug!(sink.name = %sink.describe(), tries, "trying again: {error}"),
         }
-        tokio::time::sleep(PAUSE * (1 << (failures - 1))).await;
+        tokio::time::sleep(PAUSE * (1 << (tries - 1))).await;
     }
 }
 
-async fn attempt(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<UploadPlan, UploadError> {
+/// One reading, and the write that it asks for.
+async fn step(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<UploadPlan, UploadError> {
     let held = sink.read().await?;
     let plan = upload::plan(desired, &held)
         .map_err(|blocked| UploadError::Blocked { sink: sink.describe(), blocked })?;
@@ -96,9 +146,23 @@ async fn attempt(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<Uplo
     Ok(plan)
 }
 
-impl UploadError {
-    /// Whether trying again later can help without anybody's doing.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Store(error) if StoreErrorKind::is_transient(error.kind))
+/// What two steps did, and what the later one found.
+fn together(done: Option<UploadPlan>, later: UploadPlan) -> UploadPlan {
+    let Some(done) = done else { return later };
+    let both = |mut done: Vec<KeyId>, later: Vec<KeyId>| {
+        done.extend(later);
+        done.sort();
+        done.dedup();
+        done
+    };
+    UploadPlan {
+        upload: later.upload.or(done.upload),
+        adds: both(done.adds, later.adds),
+        withdraws: both(done.withdraws, later.withdraws),
+        foreign: later.foreign,
+        result: later.result,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ pub mod report;
 pub mod rule;
 
 mod resolve;
-mod tls;
+pub(crate) mod tls;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

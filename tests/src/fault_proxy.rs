@@ -50,6 +50,11 @@ impl On {
         Self { method: Method::GET, ..Self::put(path_suffix) }
     }
 
+    /// The first POST to a path that ends so.
+    pub fn post(path_suffix: &str) -> Self {
+        Self { method: Method::POST, ..Self::put(path_suffix) }
+    }
+
     /// The `n`-th such request instead of the first.
     #[must_use]
     pub fn nth(self, n: usize) -> Self {

@@ -18,11 +18,14 @@
 //! | what gives access tokens of Google's | [`google_sts`] |
 //! | the API that makes Google trust an issuer | [`gcp_iam`] |
 //! | what lies between us and a target, and fails | [`fault_proxy`] |
+//! | relying parties that are given the keys themselves | [`vault_jwt`] (Vault's own code), [`vault`] and [`key_api`] (ours) |
+//! | what lies between us and a server, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //! | two writers whose every step is directed | [`interleave`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
 //! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`relying_party`] (whom one trusts, and what it
+//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`tls_front`], [`relying_party`] (whom one trusts, and what it
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
@@ -41,6 +44,7 @@ pub mod go_oidc;
 pub mod google_sts;
 pub mod http;
 pub mod interleave;
+pub mod key_api;
 pub mod key_file;
 pub mod kube_apiserver;
 pub mod minio;
@@ -53,7 +57,10 @@ pub mod scratch;
 pub mod sigv4;
 pub mod site;
 pub mod stand_in;
+pub mod tls_front;
 pub mod token;
+pub mod vault;
+pub mod vault_jwt;
 pub mod versitygw;
 pub mod wait;
 pub mod witness;

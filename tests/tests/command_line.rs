@@ -85,6 +85,21 @@ async fn a_missing_file_is_refused_with_its_line_and_the_remedy() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_sink_that_cannot_be_meant_or_opened_is_refused_with_its_line() -> Result<()> {
+    let sink = |sink: &str| format!("    sinks:\n      - {sink}\nserve:");
+    let vault = |rest: &str| sink(&format!("vault: {{ address: 'https://vault', tokenFile: token{rest} }}"));
+    assert_refused(("serve:", &sink("adopt: true")), &["`vault`", "line 11"]).await?;
+    assert_refused(("serve:", &vault(", mount: a//b")), &["vault.mount", "a//b", "line 11"]).await?;
+    assert_refused(("serve:", &vault(", role: r")), &["role", "line 11"]).await?;
+    assert_refused(("serve:", &vault(", ca: /missing.pem")), &["/missing.pem", "PEM file", "line 11"])
+        .await?;
+    let config_map = sink("configMap: { namespace: n, name: c, kubeconfig: missing }");
+    assert_refused(("serve:", &config_map), &["missing", "configMap", "line 11"]).await?;
+    let body = sink("httpPut: { url: 'https://h', body: '{{ keys }}', read: { pointer: '' } }");
+    assert_refused(("serve:", &body), &["{{keys}}", "column 1", "line 11"]).await
+}
+
+#[tokio::test]
 async fn a_missing_configuration_is_named() -> Result<()> {
     let output = chancery::run(&["issuer", "--config", "/missing/chancery.yaml"]).await?;
     assert_eq!(output.code, Some(1));

@@ -8,7 +8,8 @@ use chancery_core::jwks::ObservedJwks;
 use chancery_core::upload::{DesiredUpload, UploadPlan};
 use chancery_core::{Jwks, KeyId, Owner, PublicKey, pem};
 use chancery_publisher::StoreErrorKind;
-use chancery_publisher::sink::gcp::{GcpProviderSink, GcpSink, connect};
+use chancery_publisher::sink::config::GcpProviderPlace;
+use chancery_publisher::sink::gcp::{GcpSink, connect};
 use chancery_publisher::sink::{JwksSink as _, UploadError, upload};
 use e2e::binary;
 use e2e::chancery::{Output, run, run_command};
@@ -50,7 +51,7 @@ impl Stage {
     }
 
     fn sink(&self) -> Result<GcpSink> {
-        let config = GcpProviderSink {
+        let config = GcpProviderPlace {
             project: "my-project".parse()?,
             pool: "clusters".parse()?,
             provider: "cluster-a".parse()?,
@@ -235,7 +236,11 @@ async fn keys_are_uploaded_with_the_registration_and_kept_in_sync() -> Result<()
     let sync = async |keys: &[&KeyFile], withdrawn: &[KeyId]| -> Result<UploadPlan> {
         let keys: Vec<PublicKey> = keys.iter().map(|file| key(file)).collect::<Result<_>>()?;
         let jwks = Jwks::new(keys).context("no key")?;
-        Ok(upload(&sink, DesiredUpload { jwks: &jwks, tombstones: withdrawn, owner: &owner }).await?)
+        Ok(upload(
+            &sink,
+            DesiredUpload { jwks: &jwks, tombstones: withdrawn, owner: &owner, adopt_unmarked: false },
+        )
+        .await?)
     };
     stage.iam.take_calls();
     assert_eq!(sync(&[&first], &[]).await?.upload, None);
@@ -280,7 +285,7 @@ async fn a_sink_that_cannot_or_must_not_be_written_says_why() -> Result<()> {
     let sink = stage.sink()?;
     let sync = async |key: &PublicKey| -> Result<UploadError> {
         let jwks = Jwks::new([key.clone()]).context("no key")?;
-        let desired = DesiredUpload { jwks: &jwks, tombstones: &[], owner: &owner };
+        let desired = DesiredUpload { jwks: &jwks, tombstones: &[], owner: &owner, adopt_unmarked: false };
         upload(&sink, desired).await.err().context("it was uploaded")
     };
     let fails = |error: UploadError, kind: StoreErrorKind, words: &str| {
@@ -309,7 +314,8 @@ async fn a_sink_that_cannot_or_must_not_be_written_says_why() -> Result<()> {
     // Without a mark, the configuration that names it is the permission.
     stage.iam.change(PROVIDER, |provider| provider["description"] = json!("by hand"));
     let jwks = Jwks::new([p256]).context("no key")?;
-    upload(&sink, DesiredUpload { jwks: &jwks, tombstones: &[], owner: &owner }).await?;
+    upload(&sink, DesiredUpload { jwks: &jwks, tombstones: &[], owner: &owner, adopt_unmarked: false })
+        .await?;
     assert_eq!(stage.uploaded()?, [file.kid.as_str()]);
     Ok(())
 }

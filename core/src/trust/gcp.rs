@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use self::names::{Project, ResourceId, description, owner_in};
 use super::{Body, Call, TrustBlocked, TrustPlan};
+use crate::upload::{self, DesiredUpload};
 use crate::{IssuerUrl, Jwks, Owner};
 
 pub mod names;
@@ -350,8 +351,9 @@ fn keys(wanted: &Wanted, oidc: &Oidc, change: &mut Change, plan: &mut TrustPlan)
         return Ok(());
     };
     let held = uploaded::held(oidc, Some(wanted.owner.clone()))?;
-    let desired = crate::upload::DesiredUpload { jwks, tombstones: &[], owner: &wanted.owner };
-    let upload = crate::upload::plan(desired, &held).map_err(|blocked| TrustBlocked {
+    let owner = &wanted.owner;
+    let desired = DesiredUpload { jwks, tombstones: &[], owner, adopt_unmarked: true };
+    let upload = upload::plan(desired, &held).map_err(|blocked| TrustBlocked {
         what: blocked.to_string(),
         remedy: "upload nothing, or look at its keys first".to_owned(),
     })?;

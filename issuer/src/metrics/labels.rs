@@ -29,23 +29,23 @@ impl KeyState {
     }
 }
 
-/// How an attempt to publish to a target ended.
+/// How an attempt to bring a target or a sink up to date ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PublishResult {
-    /// Objects were written and the target is as it should be.
+    /// Something was written and the place is as it should be.
     Written,
-    /// The target was already as it should be.
+    /// The place was already as it should be.
     Unchanged,
-    /// Another writer was faster; the target is read again.
+    /// Another writer was faster; the place is read again.
     Raced,
-    /// The target holds what we may not replace; a person must decide.
+    /// The place holds what we may not replace; a person must decide.
     Blocked,
-    /// The target could not be read or written; it is tried again.
+    /// The place could not be read or written; it is tried again.
     Failed,
 }
 
 impl PublishResult {
-    /// Whether the target is as it should be.
+    /// Whether the place is as it should be.
     pub const fn is_up_to_date(self) -> bool {
         matches!(self, Self::Written | Self::Unchanged)
     }
@@ -106,6 +106,20 @@ impl TargetLabels {
     }
 }
 
+/// One sink of one issuer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SinkLabels {
+    issuer: String,
+    sink: String,
+}
+
+impl SinkLabels {
+    /// The sink that the configuration calls `sink`.
+    pub fn new(issuer: &IssuerUrl, sink: impl Into<String>) -> Self {
+        Self { issuer: issuer.to_string(), sink: sink.into() }
+    }
+}
+
 /// One key source of one issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SourceLabels {
@@ -130,6 +144,19 @@ pub(super) struct PublishLabels {
 impl PublishLabels {
     pub(super) fn new(target: &TargetLabels, result: PublishResult) -> Self {
         Self { issuer: target.issuer.clone(), target: target.target.clone(), result }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct UploadLabels {
+    issuer: String,
+    sink: String,
+    result: PublishResult,
+}
+
+impl UploadLabels {
+    pub(super) fn new(sink: &SinkLabels, result: PublishResult) -> Self {
+        Self { issuer: sink.issuer.clone(), sink: sink.sink.clone(), result }
     }
 }
 

@@ -32,6 +32,10 @@ fn every_metric_is_rendered_under_its_documented_name() {
     metrics.source_failed(&source);
     metrics.published(&target, PublishResult::Written, second(12));
     metrics.foreign_keys_are(&target, 2);
+    let sink = SinkLabels::new(&issuer(), "vault");
+    metrics.sinks().uploaded(&sink, PublishResult::Written, second(14));
+    metrics.sinks().uploaded(&sink, PublishResult::Blocked, second(15));
+    metrics.sinks().foreign_keys_are(&sink, 1);
     metrics.verified(&issuer(), [Severity::Warning], second(13));
     metrics.requests().answered(StatusCode::OK);
     metrics.certificate_reloaded(CertificateReload::Replaced);
@@ -48,6 +52,10 @@ fn every_metric_is_rendered_under_its_documented_name() {
         r#"chancery_last_publish_timestamp_seconds{issuer="https://id.example.com",target="bucket"} 12"#,
         r#"chancery_target_up_to_date{issuer="https://id.example.com",target="bucket"} 1"#,
         r#"chancery_foreign_keys{issuer="https://id.example.com",target="bucket"} 2"#,
+        r#"chancery_uploads_total{issuer="https://id.example.com",sink="vault",result="blocked"} 1"#,
+        r#"chancery_last_upload_timestamp_seconds{issuer="https://id.example.com",sink="vault"} 14"#,
+        r#"chancery_sink_up_to_date{issuer="https://id.example.com",sink="vault"} 0"#,
+        r#"chancery_sink_foreign_keys{issuer="https://id.example.com",sink="vault"} 1"#,
         r#"chancery_last_verify_timestamp_seconds{issuer="https://id.example.com"} 13"#,
         r#"chancery_verify_findings{issuer="https://id.example.com",severity="warning"} 1"#,
         r#"chancery_verify_findings{issuer="https://id.example.com",severity="error"} 0"#,

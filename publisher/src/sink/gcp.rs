@@ -4,16 +4,14 @@
 //! writer has put there. A provider with another owner's mark is not touched; one without a mark is, since the
 //! configuration names it.
 
-use std::path::PathBuf;
-
 use async_trait::async_trait;
-use chancery_core::trust::gcp::names::{self, Project, ResourceId, owner_in};
+use chancery_core::trust::gcp::names::{self, owner_in};
 use chancery_core::trust::gcp::{ENDPOINT, Oidc, Provider, uploaded};
 use chancery_core::upload::Held;
 use http::Method;
-use serde::Deserialize;
 use serde_json::json;
 
+use super::config::GcpProviderPlace;
 use super::{JwksSink, Upload};
 use crate::google::{Rest, RestError};
 use crate::store::{Failure, Operation, StoreError, StoreErrorKind};
@@ -23,30 +21,11 @@ use crate::trust::gcp::SCOPE;
 /// What is written, as the API calls it.
 const FIELD: &str = "oidc.jwksJson";
 
-/// An OIDC provider that is given the keys.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct GcpProviderSink {
-    /// The id or number of its project.
-    pub project: Project,
-    /// The id of its pool.
-    pub pool: ResourceId,
-    /// Its id.
-    pub provider: ResourceId,
-    /// A file of credentials as gcloud writes them, the only place then that credentials are taken from. Otherwise
-    /// Application Default Credentials.
-    #[serde(default)]
-    pub credentials_file: Option<PathBuf>,
-    /// Another address than `https://iam.googleapis.com`.
-    #[serde(default)]
-    pub endpoint: Option<String>,
-}
-
 /// Makes the sink. Reads this machine's credentials; the provider is not touched.
 ///
 /// # Errors
 /// When the credentials or the endpoint cannot be used.
-pub fn connect(sink: &GcpProviderSink) -> Result<GcpSink, TargetError> {
+pub fn connect(sink: &GcpProviderPlace) -> Result<GcpSink, TargetError> {
     let endpoint = sink.endpoint.as_deref().unwrap_or(ENDPOINT);
     let rest = Rest::new(sink.credentials_file.as_deref(), SCOPE, endpoint).map_err(|came| {
         let remedy = "correct its `endpoint` and its credentials".to_owned();

@@ -109,7 +109,7 @@ impl fmt::Display for CertificateFault {
 }
 
 /// Finds the cause of a failed request in its chain of errors.
-pub(super) fn of_request(error: &reqwest::Error) -> FailureKind {
+pub(crate) fn of_request(error: &reqwest::Error) -> FailureKind {
     if error.is_timeout() {
         return FailureKind::Timeout;
     }

@@ -13,7 +13,7 @@ use rustls_platform_verifier::Verifier as PlatformVerifier;
 use super::{Trust, VerifierError};
 
 /// A configuration that believes as `trust` says and resumes no session.
-pub(super) fn config(trust: &Trust) -> Result<ClientConfig, VerifierError> {
+pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, VerifierError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = verifier(trust, &provider)?;
     let builder = ClientConfig::builder_with_provider(provider)

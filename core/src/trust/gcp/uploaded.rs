@@ -4,7 +4,7 @@
 //! (<https://docs.cloud.google.com/iam/docs/reference/rest/v1/projects.locations.workloadIdentityPools.providers>,
 //! `Oidc.jwksJson`), which are those that we write, and verifies RS256 and ES256 alone.
 
-use crate::jwks::{JwksError, ObservedJwks};
+use crate::jwks::JwksError;
 use crate::profile::{Acceptance, RelyingParty};
 use crate::upload::Held;
 use crate::{Algorithm, Jwks, KeyId, Owner, PublicKey};
@@ -66,10 +66,5 @@ pub fn held(oidc: &Oidc, owner: Option<Owner>) -> Result<Held, UploadError> {
     if oidc.jwks_json.is_empty() {
         return Ok(Held { owner, ..Held::default() });
     }
-    let observed = ObservedJwks::parse(oidc.jwks_json.as_bytes())?;
-    let strange = observed.entries.iter().filter(|entry| !entry.is_kubernetes_key());
-    let strange = strange.map(|entry| format!("kid {:?} of type {:?}", entry.kid, entry.kty)).collect();
-    let keys = observed.entries.iter().filter(|entry| entry.is_kubernetes_key());
-    let keys = keys.filter_map(|entry| entry.key.clone()).collect();
-    Ok(Held { keys, strange, owner, version: None })
+    Ok(Held { owner, ..Held::of_jwks(oidc.jwks_json.as_bytes())? })
 }
