@@ -13,7 +13,9 @@
 pub mod admin;
 pub mod backoff;
 pub mod collect;
+pub mod conditions;
 pub mod config;
+pub mod held;
 pub mod index;
 pub mod leadership;
 #[cfg(feature = "kube")]
@@ -27,6 +29,7 @@ pub mod serve;
 pub mod source;
 pub mod state;
 mod tasks;
+pub mod visibility;
 
 /// An error with its causes on one line, for logs.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

@@ -3,25 +3,32 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use chancery_core::IssuerUrl;
 use chancery_core::residence::Record;
+use chancery_core::visibility::{Visibility, VisibilityRecord};
 use chancery_publisher::verify::address::{GivenAddress, GivenAddressError};
 use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
 use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
 
 use crate::collect::Collector;
+use crate::conditions::Board;
 use crate::config::{ConfigError, IssuerConfig, PublishedTarget};
+use crate::held::Held;
 use crate::index::{Index, Publication};
 use crate::leadership::Leading;
 use crate::metrics::Metrics;
-use crate::outside::{Outside, View};
-use crate::reconcile::Reconciler;
+use crate::outside::{OURSELVES, Outside, View};
+use crate::reconcile::{Notices, Reconciler};
 use crate::source::Source;
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
+use crate::visibility::{Keeper, Shown, Sighted, VisibilityFile, patience};
 
 /// Readings waiting for the collector; a source that is faster waits.
 const EVENTS: usize = 64;
+/// Sightings waiting for the keeper.
+const SIGHTINGS: usize = 64;
 
 /// What the tasks of one issuer have in common, and what ties the issuers together.
 #[derive(Clone, Debug)]
@@ -29,6 +36,7 @@ pub(crate) struct Shared {
     pub metrics: Arc<Metrics>,
     pub leading: Leading,
     pub shutdown: watch::Receiver<bool>,
+    pub board: Arc<Board>,
 }
 
 /// Where one issuer's configuration came from.
@@ -38,6 +46,8 @@ pub(crate) struct Opening<'a> {
     pub path: &'a Path,
     pub base: &'a Path,
     pub state: Option<&'a StateDirectory>,
+    /// Where the visibility record is kept.
+    pub directory: Option<&'a Path>,
 }
 
 /// One issuer, ready to run.
@@ -48,21 +58,18 @@ pub(crate) struct Member {
     collector: Collector,
     reconcilers: Vec<Reconciler>,
     outside: Option<Outside>,
+    keeper: Keeper,
+    /// Whoever sees the keys somewhere says so here. Kept open, since there may be nobody at all.
+    sightings: mpsc::Sender<Sighted>,
     publications: watch::Receiver<Option<Arc<Publication>>>,
 }
 
 impl Member {
     /// Opens everything one issuer names.
     pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, ConfigError> {
-        let Opening { config, path, base, state } = opening;
+        let Opening { config, path, state, .. } = opening;
         let owner = config.owner();
-        let mut sources = Vec::new();
-        for (position, source) in config.sources.iter().enumerate() {
-            let opened = Source::open(&source.value, position, base).await;
-            sources.push(
-                opened.map_err(|problem| ConfigError::refuse(path, source.referenced.line(), &problem))?,
-            );
-        }
+        let sources = open_sources(opening).await?;
         let record = match state {
             Some(state) => state.load(&owner).map_err(|problem| ConfigError::refuse(path, line, &problem))?,
             None => Record::default(),
@@ -80,14 +87,19 @@ impl Member {
             state: state.map(|state| (state.clone(), owner.clone())),
             metrics: shared.metrics.clone(),
         };
+        let held = Arc::new(Held::default());
         let mut reconcilers = Vec::new();
         for target in &config.targets {
+            let name = target.value.to.display_name();
+            let told = (shared.board.clone(), held.clone(), shared.metrics.clone());
             reconcilers.push(Reconciler {
                 issuer: config.url.clone(),
-                name: target.value.to.display_name(),
+                notices: Notices::new(&config.url, &name, told),
+                name,
                 store: open_target(target, opening).await?,
                 owner: owner.clone(),
                 adopt: target.value.to.adopt,
+                every: config.verify.every,
                 publications: publications.clone(),
                 leading: shared.leading.clone(),
                 published: published.clone(),
@@ -95,6 +107,7 @@ impl Member {
                 metrics: shared.metrics.clone(),
             });
         }
+        let (keeper, sightings) = keeper(opening, line, (shared, &publications))?;
         let outside = match config.verify.enabled {
             true => Some(Outside {
                 issuer: config.url.clone(),
@@ -104,11 +117,19 @@ impl Member {
                 publications: publications.clone(),
                 published: publishings,
                 shutdown: shared.shutdown.clone(),
+                sightings: sightings.clone(),
+                held,
+                board: shared.board.clone(),
                 metrics: shared.metrics.clone(),
             }),
             false => None,
         };
-        Ok(Self { sources, events, collector, reconcilers, outside, publications })
+        Ok(Self { sources, events, collector, reconcilers, outside, keeper, sightings, publications })
+    }
+
+    /// Whose it is, and what is seen of it, now and later.
+    pub fn visibility(&self) -> (IssuerUrl, watch::Receiver<Shown>) {
+        (self.keeper.issuer.clone(), self.keeper.shown.subscribe())
     }
 
     /// What this issuer publishes, now and later.
@@ -129,7 +150,40 @@ impl Member {
         if let Some(outside) = self.outside {
             tasks.watching.spawn(outside.run());
         }
+        let (keeper, sightings) = (self.keeper, self.sightings);
+        tasks.watching.spawn(async move {
+            keeper.run().await;
+            drop(sightings);
+        });
     }
+}
+
+/// The keeper of what is seen of one issuer. Every place that should be looked at is listed, also where nobody looks.
+fn keeper(
+    opening: Opening<'_>,
+    line: u64,
+    (shared, publications): (&Shared, &watch::Receiver<Option<Arc<Publication>>>),
+) -> Result<(Keeper, mpsc::Sender<Sighted>), ConfigError> {
+    let config = opening.config;
+    let file = opening.directory.map(|directory| VisibilityFile::new(directory, &config.owner()));
+    let saved = match &file {
+        Some(file) => file.load().map_err(|problem| ConfigError::refuse(opening.path, line, &problem))?,
+        None => VisibilityRecord::default(),
+    };
+    let views = views(&config.targets).into_iter().map(|view| view.name);
+    let record = Visibility::restore(views, patience(config.verify.every), &saved);
+    let (sightings, receiver) = mpsc::channel(SIGHTINGS);
+    let keeper = Keeper {
+        issuer: config.url.clone(),
+        shown: Keeper::show(&record),
+        record,
+        sightings: receiver,
+        file,
+        publications: publications.clone(),
+        board: shared.board.clone(),
+        metrics: shared.metrics.clone(),
+    };
+    Ok((keeper, sightings))
 }
 
 /// Tells whoever serves that something changed; several changes before it looks are one.
@@ -139,6 +193,16 @@ async fn announce(mut publications: watch::Receiver<Option<Arc<Publication>>>, c
             return;
         }
     }
+}
+
+async fn open_sources(opening: Opening<'_>) -> Result<Vec<Source>, ConfigError> {
+    let mut sources = Vec::new();
+    for (position, source) in opening.config.sources.iter().enumerate() {
+        let opened = Source::open(&source.value, position, opening.base).await;
+        let line = source.referenced.line();
+        sources.push(opened.map_err(|problem| ConfigError::refuse(opening.path, line, &problem))?);
+    }
+    Ok(sources)
 }
 
 async fn open_target(
@@ -151,11 +215,15 @@ async fn open_target(
 
 /// The issuer URL itself, and every target that relying parties read at an address of its own.
 fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
+    let names = || targets.iter().map(|target| target.value.to.display_name());
     let mirrors = targets.iter().filter_map(|target| {
         let base = target.value.public_url.clone()?;
-        Some(View { name: target.value.to.display_name(), base: Some(base) })
+        let name = target.value.to.display_name();
+        Some(View { holders: vec![name.clone()], name, base: Some(base) })
     });
-    std::iter::once(View { name: "issuer URL".to_owned(), base: None }).chain(mirrors).collect()
+    // Any of the targets may stand behind the issuer URL, or this process.
+    let holders = names().chain([OURSELVES.to_owned()]).collect();
+    std::iter::once(View { name: "issuer URL".to_owned(), base: None, holders }).chain(mirrors).collect()
 }
 
 fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {

@@ -16,8 +16,9 @@ use crate::index::Publication;
 use crate::leadership::Leading;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
 
-/// How often an unchanged target is read again, so that a deleted or altered object is noticed.
-const RESYNC: Duration = Duration::from_secs(60);
+mod notices;
+
+pub use notices::Notices;
 
 /// The task that owns one target of one issuer.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct Reconciler {
     pub owner: Owner,
     /// Whether objects without a marker may be taken over.
     pub adopt: bool,
+    /// How often an unchanged target is read again, so that a deleted or altered object is noticed.
+    pub every: Duration,
     /// What the index asks for.
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
     /// Whether this replica publishes.
@@ -40,6 +43,8 @@ pub struct Reconciler {
     pub published: watch::Sender<u64>,
     /// Ends the task between two publications, never within one.
     pub shutdown: watch::Receiver<bool>,
+    /// What is said about the target.
+    pub notices: Notices,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -54,14 +59,19 @@ impl Reconciler {
             // Leadership is asked again before every publication; a plan of a former leader is never carried out.
             let leading = self.leading.now();
             let publication = self.publications.borrow_and_update().clone();
+            if !leading {
+                // What another replica writes from now on is not drift.
+                seen = LastSeen::default();
+                self.notices.rest();
+            }
             let pause = match publication.filter(|_| leading) {
-                None => RESYNC,
+                None => self.every,
                 Some(publication) => match self.publish(&publication, &mut seen).await {
                     Ok(outcome) => {
                         self.succeeded(&outcome);
                         last_problem = None;
                         backoff.reset();
-                        RESYNC
+                        self.every
                     }
                     Err(problem) => {
                         self.failed(&problem, &mut last_problem);
@@ -78,7 +88,11 @@ impl Reconciler {
         }
     }
 
-    async fn publish(&self, publication: &Publication, seen: &mut LastSeen) -> Result<Outcome, PublishError> {
+    async fn publish(
+        &mut self,
+        publication: &Publication,
+        seen: &mut LastSeen,
+    ) -> Result<Outcome, PublishError> {
         let desired = Desired {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
@@ -86,7 +100,9 @@ impl Reconciler {
             generation: Some(publication.generation),
             adopt_unmarked: self.adopt,
         };
-        publish_again(self.store.as_ref(), desired, seen).await
+        let result = publish_again(self.store.as_ref(), desired, seen).await;
+        self.notices.take(&result, &seen.take_drift());
+        result
     }
 
     fn succeeded(&self, outcome: &Outcome) {

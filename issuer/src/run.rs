@@ -12,7 +12,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::admin::Admin;
+use crate::admin::{Admin, Observations};
+use crate::conditions::Board;
 use crate::config::{Config, ConfigError};
 use crate::index::Publication;
 use crate::leadership::Leadership;
@@ -50,7 +51,9 @@ impl Issuer {
         let leadership = Leadership::open(election.map(|election| &election.value), base)
             .await
             .map_err(|problem| ConfigError::refuse(path, line_of(election), &problem))?;
-        let shared = Shared { metrics: metrics.clone(), leading: leadership.leading(), shutdown: stopping };
+        let board = Arc::new(Board::default());
+        let (leading, shared_board) = (leadership.leading(), board.clone());
+        let shared = Shared { metrics: metrics.clone(), leading, shutdown: stopping, board: shared_board };
 
         let state = match &config.state {
             Some(state) => Some(
@@ -59,9 +62,10 @@ impl Issuer {
             ),
             None => None,
         };
+        let directory = config.state.as_ref().map(|state| state.value.directory.as_path());
         let mut members = Vec::new();
         for issuer in &config.issuers {
-            let opening = Opening { config: &issuer.value, path, base, state: state.as_ref() };
+            let opening = Opening { config: &issuer.value, path, base, state: state.as_ref(), directory };
             members.push(Member::open(opening, issuer.referenced.line(), &shared).await?);
         }
 
@@ -75,7 +79,7 @@ impl Issuer {
         }
         let admin = match &config.admin {
             Some(admin) => Some(
-                Admin::bind(&admin.value, documents.clone(), metrics.clone())
+                Admin::bind(&admin.value, documents.clone(), metrics.clone(), watched(&members, &board))
                     .await
                     .map_err(|problem| ConfigError::refuse(path, admin.referenced.line(), &problem))?,
             ),
@@ -129,6 +133,11 @@ impl Issuer {
         }
         Ok(())
     }
+}
+
+/// What operators may look at beside the documents and the metrics.
+fn watched(members: &[Member], board: &Arc<Board>) -> Observations {
+    Observations { visibility: members.iter().map(Member::visibility).collect(), board: board.clone() }
 }
 
 fn documents(config: &Config) -> Result<Documents, crate::serve::TableError> {
