@@ -24,6 +24,7 @@ mod member;
 pub mod metrics;
 pub mod outside;
 pub mod reconcile;
+pub mod report;
 pub mod run;
 pub mod serve;
 pub mod source;

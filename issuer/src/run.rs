@@ -19,6 +19,7 @@ use crate::index::Publication;
 use crate::leadership::Leadership;
 use crate::member::{Member, Opening, Shared};
 use crate::metrics::Metrics;
+use crate::report::Reporter;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
@@ -33,6 +34,7 @@ pub struct Issuer {
     documents: Documents,
     servers: Vec<Server>,
     admin: Option<Admin>,
+    reporter: Option<Reporter>,
     leadership: Leadership,
     shutdown: watch::Sender<bool>,
     metrics: Arc<Metrics>,
@@ -85,7 +87,15 @@ impl Issuer {
             ),
             None => None,
         };
-        Ok(Self { members, documents, servers, admin, leadership, shutdown, metrics })
+        let reporter = match &config.report {
+            Some(report) => Some(
+                Reporter::open(&report.value, base, (board, leadership.leading()))
+                    .await
+                    .map_err(|problem| ConfigError::refuse(path, report.referenced.line(), &problem))?,
+            ),
+            None => None,
+        };
+        Ok(Self { members, documents, servers, admin, reporter, leadership, shutdown, metrics })
     }
 
     /// How many issuers it has.
@@ -98,7 +108,7 @@ impl Issuer {
     /// # Errors
     /// When a task ended that should have run on.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
-        let Self { members, documents, servers, admin, leadership, shutdown, metrics } = self;
+        let Self { members, documents, servers, admin, reporter, leadership, shutdown, metrics } = self;
         let mut tasks = Tasks::default();
         let (changed, changes) = mpsc::channel(1);
         let mut publications = Vec::new();
@@ -112,6 +122,9 @@ impl Issuer {
         }
         if let Some(admin) = admin {
             tasks.serving.spawn(admin.run(shutdown.subscribe()));
+        }
+        if let Some(reporter) = reporter {
+            tasks.watching.spawn(reporter.run());
         }
         let (release, released) = watch::channel(false);
         let leadership = tokio::spawn(leadership.run(released, metrics));
