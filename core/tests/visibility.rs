@@ -307,7 +307,7 @@ fn run(ops: &[Op]) -> (Visibility, u64, Vec<(Said, u64, u64)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     /// The proven time is what the definition says, after any history with any restarts, and never more than passed.
     #[test]

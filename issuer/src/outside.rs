@@ -98,7 +98,8 @@ impl Outside {
             }
             tokio::select! {
                 changed = self.publications.changed() => if changed.is_err() { return },
-                changed = self.published.changed() => if changed.is_err() { return },
+                // An issuer without a target has nobody who would tell.
+                Ok(()) = self.published.changed() => {}
                 changed = self.shutdown.changed() => if changed.is_err() { return },
                 () = sleep(pause) => continue,
             }

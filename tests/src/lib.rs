@@ -10,6 +10,7 @@
 //! | an S3 target, and a relying party that gives credentials for a token | [`minio`] |
 //! | a relying party as Go programs write it | [`go_oidc`] |
 //! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
+//! | one more address of an issuer's host, which lags, caches or lies | [`edge`] |
 //! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //!
@@ -21,6 +22,7 @@ pub mod authority;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;
+pub mod edge;
 pub mod etcd;
 pub mod fault_proxy;
 pub mod go_oidc;
