@@ -11,10 +11,12 @@ use chancery_core::profile::RelyingParty;
 use chancery_core::{DocumentKind, IssuerUrl, KeyId, pem};
 use chancery_publisher::verify::address::GivenAddress;
 use chancery_publisher::verify::report::Report;
-use chancery_publisher::verify::{Expectation, Trust, Verifier, VerifyOptions};
+use chancery_publisher::verify::{Expectation, Place, Trust, Verifier, VerifyOptions};
 
 use crate::output::say;
 use crate::runtime::block_on;
+
+mod addresses;
 
 /// Something was found that somebody should act on.
 const FOUND: u8 = 3;
@@ -29,9 +31,12 @@ pub struct Args {
     /// A PEM file of certificate authorities to believe beside those of this machine
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Ask this server instead of the one in DNS, as curl does; HOST:PORT:ADDR:PORT goes to another port
+    /// Ask this server instead of those in DNS, as curl does; HOST:PORT:ADDR:PORT goes to another port. May be repeated
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     resolve: Vec<String>,
+    /// Read at each address of the host, as caches answer there and past them
+    #[arg(long, conflicts_with = "proxy")]
+    every_address: bool,
     /// Go through this http or https proxy
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
@@ -56,10 +61,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let issuer: IssuerUrl = args.issuer_url.parse()?;
     let expected = Expectation::of_keys(expected_keys(&args)?);
     let verifier = Verifier::new(options(&args, &issuer)?)?;
-    let report = block_on(1, async { Ok(verifier.verify(&issuer, &expected).await) })?;
-    let text = if args.json { to_json(&report)? } else { to_text(&report, &args.parties) };
+    let (text, good) = match args.every_address {
+        true => {
+            let place = Place { issuer: &issuer, base: None };
+            let probe =
+                block_on(1, async { Ok(verifier.probe(place, &expected, addresses::nonce()).await) })?;
+            let text = if args.json {
+                addresses::to_json(&issuer, &probe)?
+            } else {
+                addresses::to_text(&issuer, &probe)
+            };
+            (text, probe.is_good())
+        }
+        false => {
+            let report = block_on(1, async { Ok(verifier.verify(&issuer, &expected).await) })?;
+            (if args.json { to_json(&report)? } else { to_text(&report, &args.parties) }, report.is_good())
+        }
+    };
     say(&text)?;
-    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
 
 fn options(args: &Args, issuer: &IssuerUrl) -> anyhow::Result<VerifyOptions> {
@@ -124,10 +144,15 @@ fn to_text(report: &Report, parties: &[RelyingParty]) -> String {
         ));
     }
     text.push('\n');
-    for severity in [Severity::Error, Severity::Warning, Severity::Note] {
-        report.findings.iter().filter(|f| f.severity == severity).for_each(|f| text.push_str(&to_lines(f)));
-    }
+    text.push_str(&all_lines(&report.findings));
     text + &verdict(report, parties)
+}
+
+fn all_lines(findings: &[Finding]) -> String {
+    let by_severity = [Severity::Error, Severity::Warning, Severity::Note]
+        .into_iter()
+        .flat_map(|severity| findings.iter().filter(move |finding| finding.severity == severity));
+    by_severity.map(to_lines).collect()
 }
 
 fn document(report: &Report, kind: DocumentKind) -> String {

@@ -196,6 +196,40 @@ fn json_is_one_document() {
 }
 
 #[test]
+fn every_address_is_read_and_one_that_is_down_exits_3() {
+    let served = Served::start();
+    // This server does not know a path with a query, which takes nothing away.
+    let output = served.verify(&["--every-address"]);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{out}");
+    let edge = format!(
+        "edge       {}\n           1 key | discovery document 200 | JWKS 200 | may be kept for 600 s\n",
+        served.address
+    );
+    assert!(out.contains(&edge), "{out}");
+    assert!(out.contains(&format!("edge       {} past caches\n", served.address)), "{out}");
+    assert!(out.ends_with("visible at its one address\n"), "{out}");
+
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let second = format!("id.example.com:443:{closed}");
+    let output = served.verify(&["--every-address", "--resolve", &second]);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{out}");
+    assert!(
+        out.contains(&format!("edge       {closed}\n           no answer: connection refused\n")),
+        "{out}"
+    );
+    assert!(out.contains(&format!("error unreachable: at {closed}: ")), "{out}");
+
+    let output = served.verify(&["--every-address", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["good"], &report["leftOut"]), (&true.into(), &0.into()));
+    assert_eq!(report["edges"][0]["edge"], served.address.to_string());
+    assert_eq!(report["edges"][0]["report"]["visible"][0], served.key.key_id().as_str());
+    assert_eq!(report["edges"][1]["report"]["discovery"]["answer"]["status"], 404);
+}
+
+#[test]
 fn arguments_that_cannot_be_used_exit_1() {
     let scratch = tempfile::tempdir().unwrap();
     let empty = scratch.path().join("empty.pem");

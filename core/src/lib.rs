@@ -16,11 +16,14 @@
 //! | [`residence`] | the union of what several key sources show, and how long a vanished key stays |
 //! | [`marker`] | whose an object is and how new, as its metadata says it |
 //! | [`publication`] | the difference between what a target holds and what it should, as conditional writes in safe order |
+//! | [`visibility`] | which key is seen from outside, where, and for how long without a gap |
+//! | [`drift`] | what changed on a target although we did not write it |
 //! | [`upload`] | the same for a relying party that is given the keys themselves |
 //! | [`trust`] | the calls that make a cloud trust an issuer |
 
 pub mod discovery;
 pub mod document;
+pub mod drift;
 pub mod issuer_url;
 pub mod jwks;
 pub mod key;
@@ -32,6 +35,7 @@ pub mod publication;
 pub mod residence;
 pub mod trust;
 pub mod upload;
+pub mod visibility;
 
 mod json;
 

@@ -5,6 +5,8 @@
 //! | `/livez` | 200 as long as requests are answered at all |
 //! | `/readyz` | 200 when this replica has documents of every issuer, else 503 with a line for each that is missing; `?verbose` lists the others as well |
 //! | `/metrics` | every metric of [`crate::metrics`] as OpenMetrics text |
+//! | `/visibility` | what is seen of every issuer from outside, as JSON; `?kid=KID&for=24h` asks whether a key may sign |
+//! | `/conditions` | every condition of [`crate::conditions`], as JSON |
 //!
 //! It is a port of its own so that it need not be reachable from where relying parties are.
 
@@ -21,12 +23,15 @@ use axum::routing::get;
 use chancery_core::IssuerUrl;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::conditions::Board;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 use crate::serve::Documents;
+use crate::visibility::{Question, Shown, answer};
 
 /// The operators' listener: `admin`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -44,10 +49,20 @@ pub struct Admin {
     watched: Watched,
 }
 
+/// What was found out about the world.
+#[derive(Clone, Debug)]
+pub struct Observations {
+    /// What is seen of each issuer.
+    pub visibility: Vec<(IssuerUrl, watch::Receiver<Shown>)>,
+    /// The conditions.
+    pub board: Arc<Board>,
+}
+
 #[derive(Clone, Debug)]
 struct Watched {
     documents: Documents,
     metrics: Arc<Metrics>,
+    observations: Observations,
 }
 
 impl Admin {
@@ -59,11 +74,12 @@ impl Admin {
         config: &AdminConfig,
         documents: Documents,
         metrics: Arc<Metrics>,
+        observations: Observations,
     ) -> Result<Self, AdminError> {
         let unbound = |error| AdminError { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
-        Ok(Self { listener, address, watched: Watched { documents, metrics } })
+        Ok(Self { listener, address, watched: Watched { documents, metrics, observations } })
     }
 
     /// The address that was taken, with its real port.
@@ -78,6 +94,8 @@ impl Admin {
             .route("/livez", get(async || "ok\n"))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
+            .route("/visibility", get(visibility))
+            .route("/conditions", get(conditions))
             .with_state(self.watched);
         let stop = async move {
             let _ = shutdown.wait_for(|stop| *stop).await;
@@ -114,6 +132,24 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         Ok(text) => ([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+async fn visibility(State(watched): State<Watched>, RawQuery(query): RawQuery) -> Response {
+    let question = match Question::parse(query.as_deref().unwrap_or_default()) {
+        Ok(question) => question,
+        Err(problem) => return (StatusCode::BAD_REQUEST, format!("{problem}\n")).into_response(),
+    };
+    let issuers = watched.observations.visibility.iter();
+    let answers = issuers.map(|(issuer, shown)| answer(issuer, &shown.borrow().now(), &question));
+    as_json(&json!({ "issuers": answers.collect::<Vec<_>>() }))
+}
+
+async fn conditions(State(watched): State<Watched>) -> Response {
+    as_json(&json!({ "conditions": watched.observations.board.conditions() }))
+}
+
+fn as_json(value: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
 }
 
 /// Why the operators' port cannot be opened.

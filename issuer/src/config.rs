@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
 use crate::admin::AdminConfig;
+use crate::report::ReportConfig;
 use crate::serve::ServeConfig;
 use crate::source::SourceConfig;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub admin: Option<Spanned<AdminConfig>>,
     /// What must survive a restart; kept in memory only when missing.
     pub state: Option<Spanned<StateConfig>>,
+    /// Where conditions are reported in a cluster; on the admin port alone when missing.
+    pub report: Option<Spanned<ReportConfig>>,
     /// One publisher among several replicas. In a cluster this is on unless it is switched off.
     pub leader_election: Option<Spanned<LeaderElectionConfig>>,
 }

@@ -145,7 +145,7 @@ fn timing(config: &LeaderElectionConfig) -> Result<crate::lease::Timing, crate::
 
 /// In a pod the host name is the pod's, unique among replicas and over restarts.
 #[cfg(feature = "kube")]
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

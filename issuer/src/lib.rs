@@ -14,8 +14,10 @@
 pub mod admin;
 pub mod backoff;
 pub mod collect;
+pub mod conditions;
 pub mod config;
 pub mod doctor;
+pub mod held;
 pub mod index;
 pub mod leadership;
 #[cfg(feature = "kube")]
@@ -25,6 +27,7 @@ pub mod metrics;
 pub mod outside;
 mod pace;
 mod reconcile;
+pub mod report;
 pub mod restore;
 pub mod run;
 pub mod serve;
@@ -32,6 +35,7 @@ pub mod source;
 pub mod state;
 mod tasks;
 pub mod uploads;
+pub mod visibility;
 
 /// An error with its causes on one line, for logs.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

@@ -1,32 +1,35 @@
-//! One issuer among those of the process: its sources, index, targets and outside view, opened and then spawned.
+//! One issuer among those of the process: its sources, index, targets, sinks and views, opened and then spawned.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use chancery_core::Owner;
+use chancery_core::IssuerUrl;
 use chancery_publisher::default_owner;
-use chancery_publisher::publish::LastSeen;
-use chancery_publisher::verify::address::{GivenAddress, GivenAddressError};
-use chancery_publisher::verify::{Trust, Verifier, VerifyOptions};
-use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
 
 use crate::collect::Collector;
-use crate::config::{ConfigError, IssuerConfig, PublishedTarget};
+use crate::conditions::Board;
+use crate::config::{ConfigError, IssuerConfig};
+use crate::held::Held;
 use crate::index::{Index, Publication};
 use crate::leadership::Leading;
 use crate::metrics::Metrics;
-use crate::outside::{Outside, View};
-use crate::pace::{LastProblem, Pace};
+use crate::outside::Outside;
+use crate::pace::Pace;
 use crate::reconcile::Reconciler;
 use crate::source::Source;
 use crate::state::{Saved, StateStore};
 use crate::tasks::Tasks;
-use crate::uploads::{SinkView, Uploader, open_sink};
+use crate::uploads::Uploader;
+use crate::visibility::{Keeper, Shown, Sighted};
+
+mod watchers;
+mod writers;
+
+pub(crate) use watchers::verifier;
 
 /// Readings waiting for the collector; a source that is faster waits.
 const EVENTS: usize = 64;
-
 /// What the targets teach, waiting for the collector.
 const LESSONS: usize = 16;
 
@@ -36,12 +39,14 @@ pub(crate) struct Shared {
     pub metrics: Arc<Metrics>,
     pub leading: Leading,
     pub shutdown: watch::Receiver<bool>,
+    pub board: Arc<Board>,
 }
 
 /// Where one issuer's configuration came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening<'a> {
     pub config: &'a IssuerConfig,
+    pub line: u64,
     pub path: &'a Path,
     pub base: &'a Path,
     pub state: Option<&'a StateStore>,
@@ -49,14 +54,14 @@ pub(crate) struct Opening<'a> {
 
 impl Opening<'_> {
     /// What is known of the issuer from before.
-    async fn saved(&self, line: u64) -> Result<Saved, ConfigError> {
+    async fn saved(&self) -> Result<Saved, ConfigError> {
         let IssuerConfig { url, owner, .. } = self.config;
         let Some(state) = self.state else {
             let owner = owner.clone().unwrap_or_else(|| default_owner(url));
             return Ok(Saved::begin(url.clone(), owner));
         };
         let established = state.establish(url, owner.as_ref()).await;
-        established.map_err(|problem| ConfigError::refuse(self.path, line, &problem))
+        established.map_err(|problem| ConfigError::refuse(self.path, self.line, &problem))
     }
 }
 
@@ -69,8 +74,8 @@ pub(crate) async fn open_sources(
     let mut sources = Vec::new();
     for (position, source) in config.sources.iter().enumerate() {
         let opened = Source::open(&source.value, position, base).await;
-        sources
-            .push(opened.map_err(|problem| ConfigError::refuse(path, source.referenced.line(), &problem))?);
+        let line = source.referenced.line();
+        sources.push(opened.map_err(|problem| ConfigError::refuse(path, line, &problem))?);
     }
     Ok(sources)
 }
@@ -84,19 +89,36 @@ pub(crate) struct Member {
     reconcilers: Vec<Reconciler>,
     uploaders: Vec<Uploader>,
     outside: Option<Outside>,
+    keeper: Keeper,
+    /// Whoever sees the keys somewhere says so here. Kept open, since there may be nobody at all.
+    sightings: mpsc::Sender<Sighted>,
     pace: Pace,
 }
 
 impl Member {
     /// Opens everything one issuer names.
-    pub async fn open(opening: Opening<'_>, line: u64, shared: &Shared) -> Result<Self, ConfigError> {
-        let Opening { config, path, state, .. } = opening;
-        let sources = open_sources(config, path, opening.base).await?;
-        let saved = opening.saved(line).await?;
+    pub async fn open(opening: Opening<'_>, shared: &Shared) -> Result<Self, ConfigError> {
+        let Opening { config, path, base, state, .. } = opening;
+        let sources = open_sources(config, path, base).await?;
+        let saved = opening.saved().await?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let (sender, publications) = watch::channel(None);
         let (published, publishings) = watch::channel(0);
         let (teach, lessons) = mpsc::channel(LESSONS);
+        let pace = Pace {
+            every: config.verify.every,
+            publications: publications.clone(),
+            leading: shared.leading.clone(),
+            shutdown: shared.shutdown.clone(),
+        };
+        let held = Arc::new(Held::default());
+        let told = writers::Told { published, lessons: teach, held: held.clone() };
+        let reconcilers = writers::reconcilers(opening, &saved, (shared, &told)).await?;
+        let uploaders = writers::uploaders(opening, &saved.owner, shared).await?;
+        let (keeper, sightings) = watchers::keeper(opening, &saved.owner, (shared, &publications))?;
+        let seen =
+            watchers::Seen { publications, published: publishings, sightings: sightings.clone(), held };
+        let outside = watchers::outside(opening, (shared, seen))?;
         let index =
             Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &saved.record));
         let collector = Collector {
@@ -104,57 +126,24 @@ impl Member {
             index,
             events: receiver,
             known: saved.targets.clone(),
-            saved: saved.clone(),
+            saved,
             lessons,
             leading: shared.leading.clone(),
             publications: sender,
             state: state.cloned(),
             metrics: shared.metrics.clone(),
         };
-        let mut reconcilers = Vec::new();
-        for target in &config.targets {
-            let name = target.value.to.display_name();
-            reconcilers.push(Reconciler {
-                issuer: config.url.clone(),
-                known: saved.targets.get(&name).cloned(),
-                adopted: false,
-                name,
-                store: open_target(target, opening).await?,
-                owner: saved.owner.clone(),
-                adopt: target.value.to.adopt,
-                lessons: teach.clone(),
-                published: published.clone(),
-                metrics: shared.metrics.clone(),
-                seen: LastSeen::default(),
-                problem: LastProblem::default(),
-            });
-        }
-        let uploaders = open_uploaders(opening, &saved.owner, shared).await?;
-        let outside = match config.verify.enabled {
-            true => Some(Outside {
-                issuer: config.url.clone(),
-                views: views(&config.targets),
-                verifier: verifier(config).map_err(|problem| ConfigError::value(path, line, problem))?,
-                every: config.verify.every,
-                publications: publications.clone(),
-                published: publishings,
-                shutdown: shared.shutdown.clone(),
-                metrics: shared.metrics.clone(),
-            }),
-            false => None,
-        };
-        let pace = Pace { publications, leading: shared.leading.clone(), shutdown: shared.shutdown.clone() };
-        Ok(Self { sources, events, collector, reconcilers, uploaders, outside, pace })
+        Ok(Self { sources, events, collector, reconcilers, uploaders, outside, keeper, sightings, pace })
+    }
+
+    /// Whose it is, and what is seen of it, now and later.
+    pub fn visibility(&self) -> (IssuerUrl, watch::Receiver<Shown>) {
+        (self.keeper.issuer.clone(), self.keeper.shown.subscribe())
     }
 
     /// What this issuer publishes, now and later.
     pub fn publications(&self) -> watch::Receiver<Option<Arc<Publication>>> {
         self.pace.publications.clone()
-    }
-
-    /// What its sinks hold, now and later.
-    pub fn sink_views(&self) -> impl Iterator<Item = watch::Receiver<SinkView>> {
-        self.uploaders.iter().map(Uploader::view)
     }
 
     /// Starts its tasks.
@@ -168,11 +157,17 @@ impl Member {
             tasks.writing.spawn(self.pace.clone().run(reconciler));
         }
         for uploader in self.uploaders {
+            tasks.watching.spawn(watchers::sight_copies(uploader.view(), self.sightings.clone()));
             tasks.writing.spawn(self.pace.clone().run(uploader));
         }
         if let Some(outside) = self.outside {
             tasks.watching.spawn(outside.run());
         }
+        let (keeper, sightings) = (self.keeper, self.sightings);
+        tasks.watching.spawn(async move {
+            keeper.run().await;
+            drop(sightings);
+        });
     }
 }
 
@@ -183,59 +178,4 @@ async fn announce(mut publications: watch::Receiver<Option<Arc<Publication>>>, c
             return;
         }
     }
-}
-
-async fn open_target(
-    target: &Spanned<PublishedTarget>,
-    opening: Opening<'_>,
-) -> Result<Arc<dyn chancery_publisher::store::DocumentStore>, ConfigError> {
-    let opened = target.value.to.open().await;
-    opened.map_err(|problem| ConfigError::refuse(opening.path, target.referenced.line(), &problem))
-}
-
-async fn open_uploaders(
-    opening: Opening<'_>,
-    owner: &Owner,
-    shared: &Shared,
-) -> Result<Vec<Uploader>, ConfigError> {
-    let Opening { config, path, base, .. } = opening;
-    let mut uploaders = Vec::new();
-    for sink in &config.sinks {
-        let opened = open_sink(&sink.value, &config.url, base).await;
-        let opened = opened.map_err(|problem| ConfigError::refuse(path, sink.referenced.line(), &problem))?;
-        let ours = (&sink.value, owner.clone());
-        uploaders.push(Uploader::new(&config.url, ours, opened, shared.metrics.clone()));
-    }
-    Ok(uploaders)
-}
-
-/// The issuer URL itself, and every target that relying parties read at an address of its own.
-fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
-    let mirrors = targets.iter().filter_map(|target| {
-        let base = target.value.public_url.clone()?;
-        Some(View { name: target.value.to.display_name(), base: Some(base) })
-    });
-    std::iter::once(View { name: "issuer URL".to_owned(), base: None }).chain(mirrors).collect()
-}
-
-/// Reads an issuer as its configuration says that relying parties do.
-pub(crate) fn verifier(config: &IssuerConfig) -> Result<Verifier, String> {
-    let verify = &config.verify;
-    let mut options = VerifyOptions::default();
-    if let Some(ca) = &verify.ca {
-        let pem = std::fs::read(ca).map_err(|error| {
-            format!("`verify.ca` {} cannot be read ({error}); give a PEM file of certificates", ca.display())
-        })?;
-        options.trust = Trust::Only(pem);
-    }
-    if !verify.parties.is_empty() {
-        options.parties.clone_from(&verify.parties);
-    }
-    for text in &verify.resolve {
-        let explain = |problem: GivenAddressError| format!("`verify.resolve`: {problem}");
-        let given: GivenAddress = text.parse().map_err(explain)?;
-        given.suits(&config.url).map_err(explain)?;
-        options.addresses.insert(given.host, given.address);
-    }
-    Verifier::new(options).map_err(|problem| crate::chain(&problem))
 }

@@ -18,6 +18,11 @@
 //! | `chancery_sink_foreign_keys` | `issuer`, `sink` | gauge | keys of the sink that are not ours; they stay |
 //! | `chancery_last_verify_timestamp_seconds` | `issuer` | gauge | when an anonymous read of the public URL was last completed (Unix time) |
 //! | `chancery_verify_findings` | `issuer`, `severity` | gauge | findings of that read: `note`, `warning`, `error` |
+//! | `chancery_key_visible_seconds` | `issuer`, `view`, `kid` | gauge | time for which every edge of a view has shown a key without a gap |
+//! | `chancery_longest_max_age_seconds` | `issuer`, `view` | gauge | the longest time for which a document that was ever served there may be kept |
+//! | `chancery_edges` | `issuer`, `view` | gauge | edges of a view (addresses, plain and past caches) at the last look |
+//! | `chancery_edges_readable` | `issuer`, `view` | gauge | how many of them could be read |
+//! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
 //! | `chancery_http_requests_total` | `code` | counter | answers of the public server by status code |
 //! | `chancery_certificate_reload_total` | `result` | counter | changed serving certificates: `replaced`, `refused` (the old pair stays) |
 //! | `chancery_certificate_expiry_timestamp_seconds` | | gauge | when the serving certificate in use expires (Unix time) |
@@ -40,10 +45,14 @@ use prometheus_client::registry::{Registry, Unit};
 mod labels;
 mod requests;
 mod sinks;
+mod visibility;
 
-pub use labels::{CertificateReload, KeyState, PublishResult, SinkLabels, SourceLabels, TargetLabels};
+pub use labels::{
+    CertificateReload, KeyState, PublishResult, SinkLabels, SourceLabels, TargetLabels, ViewLabels,
+};
 pub use requests::RequestCounters;
 pub use sinks::SinkMetrics;
+pub use visibility::VisibilityMetrics;
 
 use labels::{
     IssuerLabels, KeyLabels, PublishLabels, ReloadLabels, SeverityLabels, StateLabels, VersionLabels,
@@ -74,6 +83,7 @@ pub struct Metrics {
     sinks: SinkMetrics,
     last_verify: Family<IssuerLabels, Gauge>,
     verify_findings: Family<SeverityLabels, Gauge>,
+    visibility: VisibilityMetrics,
     requests: RequestCounters,
     certificate_reload: Family<ReloadLabels, Counter>,
     certificate_expiry: Family<NoLabels, Gauge>,
@@ -97,6 +107,7 @@ impl Metrics {
             sinks: SinkMetrics::default(),
             last_verify: Family::default(),
             verify_findings: Family::default(),
+            visibility: VisibilityMetrics::default(),
             requests: RequestCounters::default(),
             certificate_reload: Family::default(),
             certificate_expiry: Family::default(),
@@ -106,6 +117,7 @@ impl Metrics {
         metrics.register_keys_and_sources();
         metrics.register_targets();
         metrics.sinks.register(&mut metrics.registry);
+        metrics.visibility.register(&mut metrics.registry);
         metrics.register_serving();
         metrics
     }
@@ -188,6 +200,11 @@ impl Metrics {
     /// What is counted of sinks.
     pub fn sinks(&self) -> &SinkMetrics {
         &self.sinks
+    }
+
+    /// What is seen from outside, and what changed on targets behind our back.
+    pub fn visibility(&self) -> &VisibilityMetrics {
+        &self.visibility
     }
 
     /// The counters of the public server.

@@ -10,9 +10,6 @@ use crate::backoff::Backoff;
 use crate::index::Publication;
 use crate::leadership::Leading;
 
-/// How often an unchanged place is read again, so that a deleted or altered object is noticed.
-const RESYNC: Duration = Duration::from_secs(60);
-
 /// Brings one place to what the index asks for.
 pub(crate) trait Round {
     /// Works once. Tells whether the place is as it should be; it is tried again soon if not.
@@ -25,6 +22,8 @@ pub(crate) trait Round {
 /// What wakes a writer, and what ends it.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
+    /// How often an unchanged place is read again, so that a deleted or altered object is noticed.
+    pub every: Duration,
     /// What the index asks for.
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
     /// Whether this replica publishes.
@@ -44,12 +43,12 @@ impl Pace {
             let pause = match publication.filter(|_| leading) {
                 None => {
                     round.rest();
-                    RESYNC
+                    self.every
                 }
                 Some(publication) => match round.work(&publication).await {
                     true => {
                         backoff.reset();
-                        RESYNC
+                        self.every
                     }
                     false => backoff.next_pause(),
                 },

@@ -16,6 +16,10 @@ use crate::index::Publication;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
 use crate::pace::{LastProblem, Round};
 
+mod notices;
+
+pub use notices::Notices;
+
 /// The owner of one target of one issuer.
 #[derive(Debug)]
 pub(crate) struct Reconciler {
@@ -37,6 +41,8 @@ pub(crate) struct Reconciler {
     pub lessons: mpsc::Sender<Lesson>,
     /// Told about every successful publication, so that somebody looks from outside.
     pub published: watch::Sender<u64>,
+    /// What is said about the target.
+    pub notices: Notices,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// What the target held last.
@@ -66,6 +72,12 @@ impl Round for Reconciler {
             }
         }
     }
+
+    fn rest(&mut self) {
+        // What another replica writes from now on is not drift.
+        self.seen = LastSeen::default();
+        self.notices.rest();
+    }
 }
 
 impl Reconciler {
@@ -81,7 +93,11 @@ impl Reconciler {
             },
             adopt_unmarked: self.adopt,
         };
-        publish_again(self.store.as_ref(), desired, &mut self.seen).await
+        let result = publish_again(self.store.as_ref(), desired, &mut self.seen).await;
+        if !matches!(&result, Err(PublishError::Blocked { blocked: Blocked::Behind { .. }, .. })) {
+            self.notices.take(&result, &self.seen.take_drift());
+        }
+        result
     }
 
     /// Remembers, over restarts too, what the target holds.

@@ -12,16 +12,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::admin::Admin;
+use crate::admin::{Admin, Observations};
+use crate::conditions::Board;
 use crate::config::{Config, ConfigError};
 use crate::index::Publication;
 use crate::leadership::Leadership;
 use crate::member::{Member, Opening, Shared};
 use crate::metrics::Metrics;
+use crate::report::Reporter;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server};
 use crate::state::StateStore;
 use crate::tasks::Tasks;
-use crate::uploads::SinkView;
 
 /// How long writes under way and requests in flight may take after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(15);
@@ -33,6 +34,7 @@ pub struct Issuer {
     documents: Documents,
     servers: Vec<Server>,
     admin: Option<Admin>,
+    reporter: Option<Reporter>,
     leadership: Leadership,
     shutdown: watch::Sender<bool>,
     metrics: Arc<Metrics>,
@@ -51,7 +53,9 @@ impl Issuer {
         let leadership = Leadership::open(election.map(|election| &election.value), base)
             .await
             .map_err(|problem| ConfigError::refuse(path, line_of(election), &problem))?;
-        let shared = Shared { metrics: metrics.clone(), leading: leadership.leading(), shutdown: stopping };
+        let board = Arc::new(Board::default());
+        let (leading, shared_board) = (leadership.leading(), board.clone());
+        let shared = Shared { metrics: metrics.clone(), leading, shutdown: stopping, board: shared_board };
 
         let state = match &config.state {
             Some(state) => Some(
@@ -63,8 +67,9 @@ impl Issuer {
         };
         let mut members = Vec::new();
         for issuer in &config.issuers {
-            let opening = Opening { config: &issuer.value, path, base, state: state.as_ref() };
-            members.push(Member::open(opening, issuer.referenced.line(), &shared).await?);
+            let line = issuer.referenced.line();
+            let opening = Opening { config: &issuer.value, line, path, base, state: state.as_ref() };
+            members.push(Member::open(opening, &shared).await?);
         }
 
         let documents = documents(&config).map_err(|problem| ConfigError::refuse(path, 1, &problem))?;
@@ -77,13 +82,21 @@ impl Issuer {
         }
         let admin = match &config.admin {
             Some(admin) => Some(
-                Admin::bind(&admin.value, documents.clone(), metrics.clone())
+                Admin::bind(&admin.value, documents.clone(), metrics.clone(), watched(&members, &board))
                     .await
                     .map_err(|problem| ConfigError::refuse(path, admin.referenced.line(), &problem))?,
             ),
             None => None,
         };
-        Ok(Self { members, documents, servers, admin, leadership, shutdown, metrics })
+        let reporter = match &config.report {
+            Some(report) => Some(
+                Reporter::open(&report.value, base, (board, leadership.leading()))
+                    .await
+                    .map_err(|problem| ConfigError::refuse(path, report.referenced.line(), &problem))?,
+            ),
+            None => None,
+        };
+        Ok(Self { members, documents, servers, admin, reporter, leadership, shutdown, metrics })
     }
 
     /// How many issuers it has.
@@ -91,17 +104,12 @@ impl Issuer {
         self.members.len()
     }
 
-    /// What the sinks hold of this process's doing, in the order of the configuration.
-    pub fn sink_views(&self) -> Vec<watch::Receiver<SinkView>> {
-        self.members.iter().flat_map(Member::sink_views).collect()
-    }
-
     /// Runs until `stop` resolves, then drains.
     ///
     /// # Errors
     /// When a task ended that should have run on.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
-        let Self { members, documents, servers, admin, leadership, shutdown, metrics } = self;
+        let Self { members, documents, servers, admin, reporter, leadership, shutdown, metrics } = self;
         let mut tasks = Tasks::default();
         let (changed, changes) = mpsc::channel(1);
         let mut publications = Vec::new();
@@ -115,6 +123,9 @@ impl Issuer {
         }
         if let Some(admin) = admin {
             tasks.serving.spawn(admin.run(shutdown.subscribe()));
+        }
+        if let Some(reporter) = reporter {
+            tasks.watching.spawn(reporter.run());
         }
         let (release, released) = watch::channel(false);
         let leadership = tokio::spawn(leadership.run(released, metrics));
@@ -136,6 +147,11 @@ impl Issuer {
         }
         Ok(())
     }
+}
+
+/// What operators may look at beside the documents and the metrics.
+fn watched(members: &[Member], board: &Arc<Board>) -> Observations {
+    Observations { visibility: members.iter().map(Member::visibility).collect(), board: board.clone() }
 }
 
 fn documents(config: &Config) -> Result<Documents, crate::serve::TableError> {

@@ -152,6 +152,15 @@ impl StateStore {
         }
     }
 
+    /// The directory, for what is kept beside the state.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(directory) => Some(directory.path()),
+            #[cfg(feature = "kube")]
+            Self::ConfigMap(_) => None,
+        }
+    }
+
     /// Whether other replicas read and write it too: then the leader alone may.
     pub fn is_shared(&self) -> bool {
         !matches!(self, Self::Directory(_))

@@ -8,10 +8,12 @@
 //! 3. After a lost race, no answer or an unavailable target, everything is read and decided anew, a few times with
 //!    growing pauses: a write without an answer may have taken effect.
 //! 4. Whatever happens in between, the next call starts from what is there.
+//! 5. What differs from the last reading or write, and was not written here, is kept for [`LastSeen::take_drift`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use chancery_core::drift::{self, Drift};
 use chancery_core::marker::Edition;
 use chancery_core::publication::{
     self, Blocked, Desired, Observed, Plan, Reason, StoredObject, Version, Write,
@@ -39,17 +41,31 @@ pub struct Outcome {
     pub edition: Option<Edition>,
 }
 
-/// What a target held when it was last read or written. Only saves transfers: every write is still conditional.
+/// What a target held when it was last read or written, and what changed there since although nobody wrote it through
+/// this value. Only saves transfers and notices: every write is still conditional.
 #[derive(Clone, Debug, Default)]
-pub struct LastSeen(Observed);
+pub struct LastSeen {
+    observed: Observed,
+    drift: Vec<Drift>,
+}
 
 impl LastSeen {
+    /// What changed behind our back since this was asked last, also where the publication was blocked by it.
+    pub fn take_drift(&mut self) -> Vec<Drift> {
+        std::mem::take(&mut self.drift)
+    }
+
+    fn saw(&mut self, desired: Desired<'_>, observed: Observed) {
+        self.drift.extend(drift::compare(desired, &self.observed, &observed));
+        self.observed = observed;
+    }
+
     async fn read(
         &self,
         store: &dyn DocumentStore,
         kind: DocumentKind,
     ) -> Result<Option<StoredObject>, StoreError> {
-        let known = self.0.object(kind);
+        let known = self.observed.object(kind);
         Ok(match store.read_unless(kind.path(), known.map(|object| &object.version)).await? {
             Reading::Absent => None,
             Reading::Unchanged => known.cloned(),
@@ -65,7 +81,7 @@ impl LastSeen {
             marker: Some(marker.clone()),
             version,
         };
-        *self.0.object_mut(document.kind) = Some(object);
+        *self.observed.object_mut(document.kind) = Some(object);
     }
 }
 
@@ -175,7 +191,7 @@ async fn carry_out(
         patience.bear(error).await?;
         plan = decide(store, desired, seen, &mut patience).await?;
     }
-    let edition = seen.0.jwks.as_ref().and_then(StoredObject::edition);
+    let edition = seen.observed.jwks.as_ref().and_then(StoredObject::edition);
     let written = written.into_iter().collect();
     Ok(Outcome { written, foreign: plan.foreign, result: plan.result, edition })
 }
@@ -190,7 +206,7 @@ async fn decide(
         match observe_changes(store, seen).await {
             Ok(observed) => {
                 let plan = publication::plan(desired, &observed);
-                seen.0 = observed;
+                seen.saw(desired, observed);
                 return plan.map_err(|blocked| PublishError::Blocked { target: store.describe(), blocked });
             }
             Err(error) => patience.bear(error).await?,

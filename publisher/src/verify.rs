@@ -9,7 +9,8 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`fetch`] | one GET, bounded in time and size; decides nothing |
-//! | [`address`] | a server that is asked instead of the one in DNS |
+//! | [`address`] | servers that are asked instead of those in DNS |
+//! | [`probe`] | every address of the host, as caches answer there and past them |
 //! | [`failure`] | why a GET brought no answer, told apart in words |
 //! | [`judge`] | from what came to findings, as pure functions |
 //! | [`rule`] | the names of the rules |
@@ -19,6 +20,7 @@ pub mod address;
 pub mod failure;
 pub mod fetch;
 pub mod judge;
+pub mod probe;
 pub mod report;
 pub mod rule;
 
@@ -26,12 +28,12 @@ mod resolve;
 pub(crate) mod tls;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use chancery_core::profile::RelyingParty;
 use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, KeyId};
 
+use self::address::Addresses;
 use self::failure::FetchError;
 use self::fetch::{Fetched, Reader};
 use self::judge::Standard;
@@ -56,9 +58,8 @@ pub struct VerifyOptions {
     pub trust: Trust,
     /// The longest time for one document, from looking up the name to the last byte.
     pub timeout: Duration,
-    /// Host names, in lower case, that are not looked up. The port counts only for a URL that names none;
-    /// 0 is then 443.
-    pub addresses: BTreeMap<String, SocketAddr>,
+    /// Host names that are not looked up. The port counts only for a URL that names none; 0 is then 443.
+    pub addresses: Addresses,
     /// An `http://` or `https://` proxy, without user information. The proxies of the environment are never used: a probe that
     /// quietly takes the operator's way out proves nothing about anybody else's.
     pub proxy: Option<String>,
@@ -72,7 +73,7 @@ impl Default for VerifyOptions {
         Self {
             trust: Trust::default(),
             timeout: Duration::from_secs(5),
-            addresses: BTreeMap::new(),
+            addresses: Addresses::default(),
             proxy: None,
             parties: RelyingParty::ALL.to_vec(),
         }
@@ -131,23 +132,15 @@ impl Verifier {
     /// Reads both documents of `issuer` and holds them against `expected`. Never fails: what cannot be read is
     /// a finding. Takes at most twice the timeout.
     pub async fn verify(&self, issuer: &IssuerUrl, expected: &Expectation) -> Report {
-        let discovery = self.reader.get(&issuer.discovery_url()).await;
-        let jwks_uri = discovery.as_ref().ok().and_then(judge::readable_jwks_uri);
-        let jwks = match jwks_uri {
-            Some(url) => Some(self.reader.get(&url).await),
-            None => None,
-        };
-        self.judge(issuer, expected, (discovery, jwks))
+        let got = read(&self.reader, Place { issuer, base: None }, None).await;
+        self.judge(issuer, expected, got)
     }
 
     /// Like [`Verifier::verify`], but reads both documents below `base`, an `https` URL that some relying parties
     /// are given instead of the issuer URL (Kubernetes' `discoveryURL`), or that a load balancer hides.
     pub async fn verify_mirror(&self, base: &str, issuer: &IssuerUrl, expected: &Expectation) -> Report {
-        let base = base.strip_suffix('/').unwrap_or(base);
-        let url = |kind: DocumentKind| format!("{base}/{}", kind.path());
-        let discovery = self.reader.get(&url(DocumentKind::Discovery)).await;
-        let jwks = self.reader.get(&url(DocumentKind::Jwks)).await;
-        self.judge(issuer, expected, (discovery, Some(jwks)))
+        let got = read(&self.reader, Place { issuer, base: Some(base) }, None).await;
+        self.judge(issuer, expected, got)
     }
 
     fn judge(&self, issuer: &IssuerUrl, expected: &Expectation, got: Got) -> Report {
@@ -155,6 +148,44 @@ impl Verifier {
         let reading = Reading { discovery, jwks, private_trust: self.reader.has_private_trust() };
         judge::judge(Standard { issuer, expected, parties: &self.parties }, reading)
     }
+}
+
+/// Where an issuer is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The issuer.
+    pub issuer: &'a IssuerUrl,
+    /// The `https` URL below which both documents are read when that is not the issuer URL.
+    pub base: Option<&'a str>,
+}
+
+impl Place<'_> {
+    fn url(&self, kind: DocumentKind) -> String {
+        match (self.base, kind) {
+            (Some(base), _) => format!("{}/{}", base.strip_suffix('/').unwrap_or(base), kind.path()),
+            (None, DocumentKind::Discovery) => self.issuer.discovery_url(),
+            (None, DocumentKind::Jwks) => self.issuer.jwks_uri(),
+        }
+    }
+}
+
+/// Reads both documents, the JWKS where the discovery document says unless they are read below a base of their own.
+/// With a `nonce`, which no cache has seen before, the origin behind the caches is asked.
+async fn read(reader: &Reader, place: Place<'_>, nonce: Option<u64>) -> Got {
+    let past = |url: String| match nonce {
+        Some(nonce) => probe::past_caches(&url, nonce),
+        None => url,
+    };
+    let discovery = reader.get(&past(place.url(DocumentKind::Discovery))).await;
+    let jwks_uri = match place.base {
+        Some(_) => Some(place.url(DocumentKind::Jwks)),
+        None => discovery.as_ref().ok().and_then(judge::readable_jwks_uri),
+    };
+    let jwks = match jwks_uri {
+        Some(url) => Some(reader.get(&past(url)).await),
+        None => None,
+    };
+    (discovery, jwks)
 }
 
 /// The discovery document and, if it could be asked for, the JWKS.

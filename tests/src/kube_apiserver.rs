@@ -99,14 +99,20 @@ impl KubeApiserver {
 
     /// A client with the rights of an administrator.
     pub async fn kube_client(&self) -> Result<kube::Client> {
-        let kubeconfig = kube::config::Kubeconfig::from_yaml(&self.kubeconfig_content().to_string())?;
+        let content = self.kubeconfig_content(ADMIN_TOKEN).to_string();
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(&content)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
         Ok(kube::Client::try_from(config)?)
     }
 
     /// Writes an administrator's kubeconfig to `path`.
     pub fn kubeconfig(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.kubeconfig_content().to_string())
+        self.kubeconfig_with(ADMIN_TOKEN, path)
+    }
+
+    /// Writes the kubeconfig of whoever has this bearer token to `path`.
+    pub fn kubeconfig_with(&self, token: &str, path: &Path) -> Result<()> {
+        std::fs::write(path, self.kubeconfig_content(token).to_string())
             .with_context(|| format!("write {}", path.display()))
     }
 
@@ -115,7 +121,7 @@ impl KubeApiserver {
         &self.dir
     }
 
-    fn kubeconfig_content(&self) -> Value {
+    fn kubeconfig_content(&self, token: &str) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -125,7 +131,7 @@ impl KubeApiserver {
                 "name": "e2e",
                 "cluster": { "server": self.url, "certificate-authority": self.ca_path() },
             }],
-            "users": [{ "name": "admin", "user": { "token": ADMIN_TOKEN } }],
+            "users": [{ "name": "admin", "user": { "token": token } }],
         })
     }
 

@@ -20,6 +20,8 @@
 //! | what lies between us and a target, and fails | [`fault_proxy`] |
 //! | relying parties that are given the keys themselves | [`vault_jwt`] (Vault's own code), [`vault`] and [`key_api`] (ours) |
 //! | what lies between us and a server, and fails | [`fault_proxy`] |
+//! | one more address of an issuer's host, which lags, caches or lies | [`edge`] |
+//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //! | two writers whose every step is directed | [`interleave`] |
 //!
@@ -34,6 +36,7 @@ pub mod azurite;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;
+pub mod edge;
 pub mod entra;
 pub mod etcd;
 pub mod fake_gcs;

@@ -147,6 +147,46 @@ impl PublishLabels {
     }
 }
 
+/// One view of one issuer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+pub struct ViewLabels {
+    issuer: String,
+    view: String,
+}
+
+impl ViewLabels {
+    /// The view that the visibility record calls `view`.
+    pub fn new(issuer: &IssuerUrl, view: impl Into<String>) -> Self {
+        Self { issuer: issuer.to_string(), view: view.into() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct VisibleLabels {
+    issuer: String,
+    view: String,
+    kid: String,
+}
+
+impl VisibleLabels {
+    pub(super) fn new(view: &ViewLabels, kid: &str) -> Self {
+        Self { issuer: view.issuer.clone(), view: view.view.clone(), kid: kid.to_owned() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct DriftLabels {
+    issuer: String,
+    target: String,
+    kind: &'static str,
+}
+
+impl DriftLabels {
+    pub(super) fn new(target: &TargetLabels, kind: &'static str) -> Self {
+        Self { issuer: target.issuer.clone(), target: target.target.clone(), kind }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct UploadLabels {
     issuer: String,

@@ -1,5 +1,8 @@
 use std::str::FromStr as _;
+use std::time::Duration;
 
+use chancery_core::drift::DriftKind;
+use chancery_core::visibility::{EdgeSight, Seen, Sighting, Visibility};
 use http::StatusCode;
 
 use super::*;
@@ -21,6 +24,20 @@ fn line(metrics: &Metrics, now: i64, start: &str) -> Option<String> {
     text.lines().find(|line| line.starts_with(start)).map(str::to_owned)
 }
 
+/// A view of two addresses, one of which answers.
+fn see_a_key(metrics: &Metrics, view: &ViewLabels) {
+    let mut record = Visibility::new(["issuer URL"], Duration::from_secs(60));
+    let mut sighting = Sighting::of_copy("issuer URL", [key_id("A")], Duration::ZERO);
+    let seen = Seen { kids: [key_id("A")].into(), age: None, max_age: Some(Duration::from_secs(600)) };
+    sighting.edges = [
+        ("192.0.2.1".to_owned(), EdgeSight::Read(seen)),
+        ("192.0.2.2".to_owned(), EdgeSight::Unreadable("refused".to_owned())),
+    ]
+    .into();
+    record.observe(sighting);
+    metrics.visibility().seen(view, record.views().next().unwrap().1);
+}
+
 #[test]
 fn every_metric_is_rendered_under_its_documented_name() {
     let metrics = Metrics::new("1.2.3");
@@ -37,6 +54,9 @@ fn every_metric_is_rendered_under_its_documented_name() {
     metrics.sinks().uploaded(&sink, PublishResult::Blocked, second(15));
     metrics.sinks().foreign_keys_are(&sink, 1);
     metrics.verified(&issuer(), [Severity::Warning], second(13));
+    let view = ViewLabels::new(&issuer(), "issuer URL");
+    see_a_key(&metrics, &view);
+    metrics.visibility().drifted(&target, &DriftKind::Vanished);
     metrics.requests().answered(StatusCode::OK);
     metrics.certificate_reloaded(CertificateReload::Replaced);
     metrics.certificate_expires(second(99));
@@ -59,12 +79,21 @@ fn every_metric_is_rendered_under_its_documented_name() {
         r#"chancery_last_verify_timestamp_seconds{issuer="https://id.example.com"} 13"#,
         r#"chancery_verify_findings{issuer="https://id.example.com",severity="warning"} 1"#,
         r#"chancery_verify_findings{issuer="https://id.example.com",severity="error"} 0"#,
+        r#"chancery_longest_max_age_seconds{issuer="https://id.example.com",view="issuer URL"} 600"#,
+        r#"chancery_edges{issuer="https://id.example.com",view="issuer URL"} 2"#,
+        r#"chancery_edges_readable{issuer="https://id.example.com",view="issuer URL"} 1"#,
+        r#"chancery_drift_total{issuer="https://id.example.com",target="bucket",kind="Vanished"} 1"#,
         r#"chancery_http_requests_total{code="200"} 1"#,
         r#"chancery_certificate_reload_total{result="replaced"} 1"#,
         "chancery_certificate_expiry_timestamp_seconds{} 99",
     ] {
         assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
     }
+    let visible = line(&metrics, 15, "chancery_key_visible_seconds{").unwrap();
+    assert!(visible.contains(key_id("A").as_str()) && visible.ends_with(" 0"), "{visible}");
+    let gone = Visibility::new(["issuer URL"], Duration::from_secs(60));
+    metrics.visibility().seen(&view, gone.views().next().unwrap().1);
+    assert_eq!(line(&metrics, 15, "chancery_key_visible_seconds{"), None, "a key that is gone has no time");
     let age = line(&metrics, 15, "chancery_key_age_seconds{").unwrap();
     assert!(age.contains(key_id("A").as_str()) && age.ends_with(" 5.0"), "{age}");
     assert!(text.ends_with("# EOF\n"), "{text}");

@@ -25,6 +25,11 @@ impl StateDirectory {
         }
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn load(&self, issuer: &IssuerUrl) -> Result<Option<Saved>, StateError> {
         let path = self.0.join(name_of(issuer));
         match fs::read(&path) {

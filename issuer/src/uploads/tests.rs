@@ -69,7 +69,7 @@ fn ids(numbers: &[u8]) -> Vec<KeyId> {
 fn publication(numbers: &[u8], tombstones: &[u8]) -> Option<Arc<Publication>> {
     let jwks = Jwks::new(numbers.iter().copied().map(key)).unwrap();
     let documents = DocumentSet::new(issuer(), jwks, CachePolicy::default());
-    Some(Arc::new(Publication { documents, tombstones: ids(tombstones), generation: 1 }))
+    Some(Arc::new(Publication { documents, tombstones: ids(tombstones) }))
 }
 
 fn uploader(sink: &Arc<Memory>) -> Uploader {
@@ -85,7 +85,10 @@ async fn the_sink_follows_and_the_view_says_what_is_known() {
     let (mut view, metrics) = (uploader.view(), uploader.metrics.clone());
     let (publish, publications) = watch::channel(None);
     let (stop, shutdown) = watch::channel(false);
-    let task = tokio::spawn(Pace { publications, leading: Leading::Always, shutdown }.run(uploader));
+    let task = tokio::spawn(
+        Pace { every: std::time::Duration::from_secs(60), publications, leading: Leading::Always, shutdown }
+            .run(uploader),
+    );
     view.wait_for(|view| view.name == "m" && view.held.is_empty()).await.unwrap();
 
     sink.keys.lock().unwrap().push(key(9));
@@ -125,7 +128,12 @@ async fn a_replica_that_does_not_lead_writes_nothing_and_knows_nothing() {
     let (_publish, publications) = watch::channel(publication(&[1], &[]));
     let (elect, term) = watch::channel(Leadership::default());
     let (_stop, shutdown) = watch::channel(false);
-    let pace = Pace { publications, leading: Leading::Elected(term), shutdown };
+    let pace = Pace {
+        every: std::time::Duration::from_secs(60),
+        publications,
+        leading: Leading::Elected(term),
+        shutdown,
+    };
     let task = tokio::spawn(pace.run(uploader));
     view.changed().await.unwrap();
     assert!(view.borrow_and_update().held.is_empty() && *sink.writes.lock().unwrap() == 0);

@@ -1,9 +1,13 @@
 //! The operators' port.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use chancery_issuer::admin::{Admin, AdminConfig};
+use chancery_core::visibility::Visibility;
+use chancery_issuer::admin::{Admin, AdminConfig, Observations};
+use chancery_issuer::conditions::{Board, ConditionType, Subject, Verdict};
 use chancery_issuer::metrics::Metrics;
+use chancery_issuer::visibility::Keeper;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -14,7 +18,12 @@ use crate::served::{ISSUER, PATIENCE, ask, documents_of, no_documents};
 async fn operators_read_life_readiness_and_metrics() {
     let documents = no_documents(&[ISSUER]);
     let config = AdminConfig { listen: "127.0.0.1:0".parse().unwrap() };
-    let admin = Admin::bind(&config, documents.clone(), Arc::new(Metrics::new("1.2.3"))).await.unwrap();
+    let metrics = Arc::new(Metrics::new("1.2.3"));
+    let shown = Keeper::show(&Visibility::new(["issuer URL"], Duration::from_secs(60)));
+    let board = Arc::new(Board::default());
+    let visibility = vec![(ISSUER.parse().unwrap(), shown.subscribe())];
+    let observations = Observations { visibility, board: board.clone() };
+    let admin = Admin::bind(&config, documents.clone(), metrics, observations).await.unwrap();
     let address = admin.address();
     let (stop, stopped) = watch::channel(false);
     let running = tokio::spawn(admin.run(stopped));
@@ -35,6 +44,20 @@ async fn operators_read_life_readiness_and_metrics() {
     assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     assert!(metrics.body.contains(r#"chancery_build_info{version="1.2.3"} 1"#), "{}", metrics.body);
     assert_eq!(get("/openid/v1/jwks").await.status, 404, "the documents are elsewhere");
+
+    let seen = get("/visibility?kid=JHJehTTTZlsspKHT-GaJxK7Kd1NQgZJu3fyK6K_QDYU&for=1h").await;
+    assert_eq!((seen.status, seen.header("content-type").unwrap()), (200, "application/json"));
+    let seen: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
+    assert_eq!(seen["issuers"][0]["issuer"], ISSUER);
+    assert_eq!(seen["issuers"][0]["key"]["because"][0], "issuer URL has not been read since the start");
+    let refused = get("/visibility?kid=short").await;
+    assert!(refused.status == 400 && refused.body.contains("kid"), "{}", refused.body);
+
+    let subject = Subject::target(&ISSUER.parse().unwrap(), "bucket");
+    board.set(&subject, &Verdict::bad(ConditionType::Published, "Failed", "no answer"));
+    let found: serde_json::Value = serde_json::from_str(&get("/conditions").await.body).unwrap();
+    assert_eq!(found["conditions"][0]["subject"], "target bucket");
+    assert_eq!(found["conditions"][0]["status"], "False");
 
     stop.send(true).unwrap();
     timeout(PATIENCE, running).await.expect("it to end").unwrap();

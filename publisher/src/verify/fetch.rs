@@ -1,12 +1,14 @@
 //! One anonymous GET, bounded in time and size. Decides nothing about what came.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use http::header::{AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Proxy, Response, Url};
+use rustls::ClientConfig;
 use serde::Serialize;
 
 use super::failure::{self, FailureKind, FetchError};
@@ -76,37 +78,65 @@ pub enum Route {
 pub(super) struct Reader {
     client: Client,
     resolver: Resolver,
-    proxied: bool,
+    settings: Arc<Settings>,
+}
+
+/// What the readers at all addresses have in common.
+#[derive(Debug)]
+struct Settings {
+    tls: ClientConfig,
+    timeout: Duration,
+    proxy: Option<Proxy>,
     private_trust: bool,
 }
 
 impl Reader {
     pub(super) fn new(options: &VerifyOptions) -> Result<Self, VerifierError> {
-        let resolver = Resolver::new(&options.addresses);
+        let settings = Settings {
+            tls: tls::config(&options.trust)?,
+            timeout: options.timeout,
+            proxy: options.proxy.as_deref().map(proxy_at).transpose()?,
+            private_trust: options.trust != Trust::Platform,
+        };
+        Self::with_resolver(Resolver::new(options.addresses.clone()), Arc::new(settings))
+    }
+
+    fn with_resolver(resolver: Resolver, settings: Arc<Settings>) -> Result<Self, VerifierError> {
         let mut builder = Client::builder()
-            .tls_backend_preconfigured(tls::config(&options.trust)?)
+            .tls_backend_preconfigured(settings.tls.clone())
             .https_only(true)
             .redirect(Policy::none())
             .referer(false)
             .user_agent("chancery-verify")
             .dns_resolver(resolver.clone())
-            .timeout(options.timeout)
+            .timeout(settings.timeout)
             .pool_max_idle_per_host(0)
             .no_proxy();
-        if let Some(proxy) = &options.proxy {
-            builder = builder.proxy(proxy_at(proxy)?);
+        if let Some(proxy) = &settings.proxy {
+            builder = builder.proxy(proxy.clone());
         }
-        Ok(Self {
-            client: builder.build().map_err(VerifierError::Client)?,
-            resolver,
-            proxied: options.proxy.is_some(),
-            private_trust: options.trust != Trust::Platform,
-        })
+        Ok(Self { client: builder.build().map_err(VerifierError::Client)?, resolver, settings })
+    }
+
+    /// A reader that finds `host` at one address alone. The name in the request and in TLS stays.
+    pub(super) fn at(&self, host: &str, address: SocketAddr) -> Result<Self, VerifierError> {
+        Self::with_resolver(self.resolver.with_only(host, address), self.settings.clone())
+    }
+
+    /// The host of a URL and every address at which it can be asked by itself; none where it has only one way: an
+    /// address in the URL, a proxy, or a name that is not found.
+    pub(super) async fn edges(&self, url: &str) -> Option<(String, Vec<SocketAddr>)> {
+        let url = Url::parse(url).ok()?;
+        let host = url.domain().filter(|_| self.settings.proxy.is_none())?;
+        let mut addresses = self.resolver.addresses(host).await.ok()?;
+        addresses.sort_unstable();
+        addresses.dedup();
+        Some((host.to_owned(), addresses))
     }
 
     /// Whether a certificate that is accepted here may be unknown to everybody else.
     pub(super) fn has_private_trust(&self) -> bool {
-        self.private_trust
+        self.settings.private_trust
     }
 
     /// Reads one URL.
@@ -132,7 +162,7 @@ impl Reader {
 
     fn route(&self, target: &Url) -> Route {
         match target.host_str() {
-            _ if self.proxied => Route::Proxied,
+            _ if self.settings.proxy.is_some() => Route::Proxied,
             Some(host) if self.resolver.is_given(host) => Route::Given,
             _ => Route::Resolved,
         }

@@ -132,6 +132,11 @@ impl<'a> Wire<'a> {
     }
 }
 
+/// Whether a finding is more than a note.
+pub(super) fn is_bad(finding: &Finding) -> bool {
+    finding.severity >= Severity::Warning
+}
+
 /// Writes a duration as seconds with a fraction.
 pub(super) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())

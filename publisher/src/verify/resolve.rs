@@ -1,37 +1,47 @@
 //! Names to addresses, with the caller's own addresses first.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// The resolver of this machine, except for the names whose address is given.
+use super::address::Addresses;
+
+/// The resolver of this machine, except for the names whose addresses are given.
 #[derive(Clone, Debug)]
 pub(super) struct Resolver {
-    given: Arc<BTreeMap<String, SocketAddr>>,
+    given: Arc<Addresses>,
 }
 
 impl Resolver {
-    pub(super) fn new(given: &BTreeMap<String, SocketAddr>) -> Self {
-        let lower = given.iter().map(|(host, address)| (host.to_ascii_lowercase(), *address));
-        Self { given: Arc::new(lower.collect()) }
+    pub(super) fn new(given: Addresses) -> Self {
+        Self { given: Arc::new(given) }
     }
 
     /// Whether the name is not looked up.
     pub(super) fn is_given(&self, host: &str) -> bool {
-        self.given.contains_key(&host.to_ascii_lowercase())
+        self.given.of(host).is_some()
+    }
+
+    /// Every address of a name.
+    pub(super) async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, NameNotFound> {
+        match self.given.of(host) {
+            Some(addresses) => Ok(addresses.to_vec()),
+            None => look_up(host).await,
+        }
+    }
+
+    /// The same, where a name has one address alone.
+    pub(super) fn with_only(&self, host: &str, address: SocketAddr) -> Self {
+        Self::new(self.given.with_only(host, address))
     }
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let given = self.given.get(&name.as_str().to_ascii_lowercase()).copied();
+        let resolver = self.clone();
         Box::pin(async move {
-            let addresses: Vec<SocketAddr> = match given {
-                Some(address) => vec![address],
-                None => look_up(name.as_str()).await?,
-            };
+            let addresses = resolver.addresses(name.as_str()).await?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }

@@ -46,9 +46,17 @@ pub const KEY_MISSING: &str = "key-missing";
 pub const KEY_UNEXPECTED: &str = "key-unexpected";
 /// Other bytes than expected.
 pub const BYTES_DIFFER: &str = "bytes-differ";
+/// An address of the host that shows other keys than another.
+pub const EDGES_DIFFER: &str = "edges-differ";
+/// More addresses than are asked at once.
+pub const EDGES_LEFT_OUT: &str = "edges-left-out";
+/// A cache that does not show what the origin shows.
+pub const CACHE_LAGS: &str = "cache-lags";
+/// A cache that still shows what the origin has lost.
+pub const ORIGIN_LAGS: &str = "origin-lags";
 
 /// All rules, in the order in which they are applied.
-pub const ALL: [&str; 22] = [
+pub const ALL: [&str; 26] = [
     UNREACHABLE,
     TLS_UNTRUSTED,
     TLS_PRIVATE_CA,
@@ -71,4 +79,8 @@ pub const ALL: [&str; 22] = [
     KEY_MISSING,
     KEY_UNEXPECTED,
     BYTES_DIFFER,
+    EDGES_DIFFER,
+    EDGES_LEFT_OUT,
+    CACHE_LAGS,
+    ORIGIN_LAGS,
 ];

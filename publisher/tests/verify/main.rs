@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod probe;
 mod server;
 
 use std::collections::BTreeMap;
@@ -303,7 +304,7 @@ async fn the_advertised_jwks_is_read_wherever_it_is() {
     let key_server = Server::start(&authority, keys, [("/jwks".to_owned(), jwks)].into()).await;
 
     let mut options = options(&authority, issuer_server.address);
-    options.addresses.insert("Keys.example.com".to_owned(), key_server.address);
+    options.addresses.insert("Keys.example.com", key_server.address);
     let report = verify(options).await;
     assert_eq!(rules(&report), [rule::JWKS_URI_ELSEWHERE]);
     assert_eq!(report.visible.len(), 1);

@@ -155,10 +155,13 @@ async fn answer(
     answers: Answers,
     seen: Arc<Mutex<Seen>>,
 ) -> Result<Response<BoxBody<Bytes, std::io::Error>>, Infallible> {
-    let line = format!("{} {}", request.method(), request.uri().path());
+    let asked = request.uri().path_and_query().map_or("", |asked| asked.as_str());
+    let line = format!("{} {asked}", request.method());
     seen.lock().unwrap().requests.push((line, request.headers().clone()));
     let whole = |body: Vec<u8>| Full::from(body).map_err(|never: Infallible| match never {}).boxed();
-    let Some(answer) = answers.get(request.uri().path()).cloned() else {
+    // What is put under `PATH?` answers questions with a query, where it is there.
+    let past_caches = request.uri().query().and_then(|_| answers.get(&format!("{}?", request.uri().path())));
+    let Some(answer) = past_caches.or_else(|| answers.get(request.uri().path())).cloned() else {
         return Ok(Response::builder().status(404).body(whole(Vec::new())).unwrap());
     };
     let mut response = Response::builder().status(answer.status);
