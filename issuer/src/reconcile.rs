@@ -55,6 +55,7 @@ impl Reconciler {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
         let mut last_problem = None;
         let mut seen = LastSeen::default();
+        let mut wrote = 0;
         while !*self.shutdown.borrow_and_update() {
             // Leadership is asked again before every publication; a plan of a former leader is never carried out.
             let leading = self.leading.now();
@@ -66,8 +67,9 @@ impl Reconciler {
             }
             let pause = match publication.filter(|_| leading) {
                 None => self.every,
-                Some(publication) => match self.publish(&publication, &mut seen).await {
+                Some(publication) => match self.publish(&publication, &mut seen, wrote).await {
                     Ok(outcome) => {
+                        wrote = wrote.max(outcome.generation);
                         self.succeeded(&outcome);
                         last_problem = None;
                         backoff.reset();
@@ -88,16 +90,19 @@ impl Reconciler {
         }
     }
 
+    /// `wrote` is the generation that our own last write there was given: more than that of the publication where it
+    /// replaced an altered object.
     async fn publish(
         &mut self,
         publication: &Publication,
         seen: &mut LastSeen,
+        wrote: u64,
     ) -> Result<Outcome, PublishError> {
         let desired = Desired {
             documents: &publication.documents,
             tombstones: &publication.tombstones,
             owner: &self.owner,
-            generation: Some(publication.generation),
+            generation: Some(publication.generation.max(wrote)),
             adopt_unmarked: self.adopt,
         };
         let result = publish_again(self.store.as_ref(), desired, seen).await;
