@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::visibility::{Change, Sighting, Visibility};
-use chancery_core::{IssuerUrl, KeyId};
+use chancery_core::{IssuerUrl, KeyId, PublicKey};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
@@ -170,6 +170,8 @@ impl Keeper {
     fn count(&self, name: &str) {
         let Some((_, view)) = self.record.views().find(|(known, _)| *known == name) else { return };
         let labels = ViewLabels::new(&self.issuer, name);
-        self.metrics.visibility().seen(&labels, view);
+        let publication = self.publications.borrow().clone();
+        let wanted = publication.iter().flat_map(|publication| publication.documents.jwks().keys());
+        self.metrics.visibility().seen(&labels, view, wanted.map(PublicKey::key_id));
     }
 }

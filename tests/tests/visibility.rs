@@ -8,9 +8,10 @@ use anyhow::{Context, Result, ensure};
 use e2e::chancery::{self, IssuerService};
 use e2e::edge::{Copy, Edge, Manner};
 use e2e::key_file::KeyFile;
+use e2e::minio::Minio;
 use e2e::scratch::Scratch;
-use e2e::site::Site;
-use e2e::wait;
+use e2e::site::{Site, bucket_target};
+use e2e::{binary, http, ports, wait};
 use serde_json::{Value, json};
 
 const ISSUER: &str = "/cluster-a";
@@ -239,5 +240,45 @@ async fn an_old_cache_is_seen_through_and_somebody_in_between_is_named() -> Resu
     let message = condition.get("message").and_then(Value::as_str).unwrap_or_default();
     ensure!(message.contains(&stranger.kid) && message.contains("127.0.0.3"), "{message}");
     stage.condition("Visible", "False", "KeyVanished").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bucket_takes_the_question_past_caches_and_serves_what_its_target_holds() -> Result<()> {
+    if binary::skipped(&["minio"]) {
+        return Ok(());
+    }
+    let keys = Scratch::new("keys")?;
+    let (key, minio) = (KeyFile::new(&keys, "first")?, Minio::start().await?);
+    minio.create_public_bucket("documents").await?;
+    let mut site = Site::new()?;
+    let port = ports::free()?;
+    let mut target = bucket_target(&minio, minio.endpoint(), "documents");
+    *target.pointer_mut("/publicUrl").context("no URL")? =
+        json!(format!("https://127.0.0.1:{port}/documents"));
+    site.add_issuer_of_files(ISSUER, &[&key.public], json!([target]))?;
+    site.use_credentials_of(&minio);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let _front = Edge::start(address, site.certificate(), (&http::client(None)?, minio.endpoint())).await?;
+    let service = site.start_ready().await?;
+    let seen = wait::until("both edges of the bucket", async || {
+        let (_, text) = site.admin("visibility").await?;
+        let answer: Value = serde_json::from_str(&text)?;
+        let views = answer.pointer("/issuers/0/views").and_then(Value::as_array).context("no views")?;
+        let bucket =
+            views.iter().find(|view| view.get("view") == Some(&json!("bucket"))).context("no bucket")?;
+        let edges = bucket.get("edges").and_then(Value::as_array).context("no edges")?;
+        let shows = |edge: &Value| edge.get("kids") == Some(&json!([key.kid]));
+        ensure!(edges.len() == 2 && edges.iter().all(shows), "{edges:?}");
+        Ok(true)
+    });
+    seen.await.with_context(|| service.log())?;
+    let (_, conditions) = site.admin("conditions").await?;
+    let conditions: Value = serde_json::from_str(&conditions)?;
+    let all = conditions.get("conditions").and_then(Value::as_array).context("no conditions")?;
+    let is = |it: &Value, field: &str, value: &str| it.get(field) == Some(&json!(value));
+    let served =
+        all.iter().find(|it| is(it, "subject", "view bucket") && is(it, "type", "ServedAsPublished"));
+    assert_eq!(served.and_then(|it| it.get("reason")), Some(&json!("AsPublished")), "{conditions:#}");
     Ok(())
 }

@@ -79,9 +79,6 @@ fn every_metric_is_rendered_under_its_documented_name() {
         r#"chancery_last_verify_timestamp_seconds{issuer="https://id.example.com"} 13"#,
         r#"chancery_verify_findings{issuer="https://id.example.com",severity="warning"} 1"#,
         r#"chancery_verify_findings{issuer="https://id.example.com",severity="error"} 0"#,
-        r#"chancery_longest_max_age_seconds{issuer="https://id.example.com",view="issuer URL"} 600"#,
-        r#"chancery_edges{issuer="https://id.example.com",view="issuer URL"} 2"#,
-        r#"chancery_edges_readable{issuer="https://id.example.com",view="issuer URL"} 1"#,
         r#"chancery_drift_total{issuer="https://id.example.com",target="bucket",kind="Vanished"} 1"#,
         r#"chancery_http_requests_total{code="200"} 1"#,
         r#"chancery_certificate_reload_total{result="replaced"} 1"#,
@@ -89,11 +86,6 @@ fn every_metric_is_rendered_under_its_documented_name() {
     ] {
         assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
     }
-    let visible = line(&metrics, 15, "chancery_key_visible_seconds{").unwrap();
-    assert!(visible.contains(key_id("A").as_str()) && visible.ends_with(" 0"), "{visible}");
-    let gone = Visibility::new(["issuer URL"], Duration::from_secs(60));
-    metrics.visibility().seen(&view, gone.views().next().unwrap().1);
-    assert_eq!(line(&metrics, 15, "chancery_key_visible_seconds{"), None, "a key that is gone has no time");
     let age = line(&metrics, 15, "chancery_key_age_seconds{").unwrap();
     assert!(age.contains(key_id("A").as_str()) && age.ends_with(" 5.0"), "{age}");
     assert!(text.ends_with("# EOF\n"), "{text}");
@@ -130,4 +122,36 @@ fn what_has_not_happened_is_absent_rather_than_zero() {
     for name in ["chancery_certificate_expiry", "chancery_last_publish", "chancery_key_age"] {
         assert_eq!(line(&metrics, 0, name), None, "{name}");
     }
+}
+
+#[test]
+fn a_view_has_edges_a_longest_age_and_a_time_for_each_key_seen_or_wanted() {
+    let metrics = Metrics::new("0");
+    let mut record = Visibility::new(["issuer URL"], Duration::from_secs(60));
+    let mut sighting = Sighting::of_copy("issuer URL", [key_id("A")], Duration::ZERO);
+    let seen = Seen { kids: [key_id("A")].into(), age: None, max_age: Some(Duration::from_secs(600)) };
+    sighting.edges = [
+        ("192.0.2.1".to_owned(), EdgeSight::Read(seen)),
+        ("192.0.2.2".to_owned(), EdgeSight::Unreadable("refused".to_owned())),
+    ]
+    .into();
+    record.observe(sighting);
+    let view = ViewLabels::new(&issuer(), "issuer URL");
+    metrics.visibility().seen(&view, record.views().next().unwrap().1, std::iter::once(&key_id("B")));
+    let text = metrics.render(second(15)).unwrap();
+    for expected in [
+        r#"chancery_longest_max_age_seconds{issuer="https://id.example.com",view="issuer URL"} 600"#,
+        r#"chancery_edges{issuer="https://id.example.com",view="issuer URL"} 2"#,
+        r#"chancery_edges_readable{issuer="https://id.example.com",view="issuer URL"} 1"#,
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+    }
+    let times = text.lines().filter(|line| line.starts_with("chancery_key_visible_seconds{"));
+    assert!(
+        times.clone().all(|line| line.ends_with(" 0")) && times.count() == 2,
+        "one seen, one wanted: {text}"
+    );
+    let gone = Visibility::new(["issuer URL"], Duration::from_secs(60));
+    metrics.visibility().seen(&view, gone.views().next().unwrap().1, std::iter::empty());
+    assert_eq!(line(&metrics, 15, "chancery_key_visible_seconds{"), None, "a key that is gone has no time");
 }

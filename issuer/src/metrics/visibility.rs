@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use chancery_core::KeyId;
 use chancery_core::drift::DriftKind;
 use chancery_core::visibility::View;
 use prometheus_client::metrics::counter::Counter;
@@ -25,8 +27,8 @@ pub struct VisibilityMetrics {
 }
 
 impl VisibilityMetrics {
-    /// A view was read: its keys, all of them, and its edges.
-    pub fn seen(&self, labels: &ViewLabels, view: &View) {
+    /// A view was read: its keys, all of them, those of `wanted` also when nobody shows them, and its edges.
+    pub fn seen<'a>(&self, labels: &ViewLabels, view: &View, wanted: impl Iterator<Item = &'a KeyId>) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         self.edges.get_or_create(labels).set(count(view.edges().count()));
@@ -34,13 +36,13 @@ impl VisibilityMetrics {
         if let Some(longest) = view.longest_max_age() {
             self.longest_max_age.get_or_create(labels).set(seconds(longest.as_secs()));
         }
-        let mut present = BTreeSet::new();
-        for (kid, visible_for) in view.keys() {
-            self.visible
-                .get_or_create(&VisibleLabels::new(labels, kid.as_str()))
-                .set(seconds(visible_for.as_secs()));
-            present.insert(kid.to_string());
+        let wanted = wanted.map(|kid| (kid, Duration::ZERO));
+        let times: BTreeMap<&KeyId, Duration> = wanted.chain(view.keys()).collect();
+        for (kid, visible_for) in &times {
+            let gauge = self.visible.get_or_create_owned(&VisibleLabels::new(labels, kid.as_str()));
+            gauge.set(seconds(visible_for.as_secs()));
         }
+        let present: BTreeSet<String> = times.into_keys().map(ToString::to_string).collect();
         let mut known = self.kids.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.insert(labels.clone(), present.clone()).unwrap_or_default();
         for gone in before.difference(&present) {
