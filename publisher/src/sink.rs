@@ -1,6 +1,6 @@
 //! Relying parties that are given the keys themselves, because they cannot or may not read the issuer.
 //!
-//! [`upload`] reads what a sink holds, lets [`chancery_core::upload`] decide, writes what it decided on, and reads
+//! [`upload()`] reads what a sink holds, lets [`chancery_core::upload`] decide, writes what it decided on, and reads
 //! again: some of these places know no versions, so a write may have been undone, or have undone somebody else's.
 //!
 //! | module | the place |

@@ -67,6 +67,21 @@ impl Stage {
         self.site.metric(name, &[("issuer", &self.url()), ("sink", "one")]).await
     }
 
+    /// How many rounds have ended well.
+    async fn good_rounds(&self) -> Result<f64> {
+        let mut rounds = 0.0;
+        for result in ["written", "unchanged"] {
+            let labels = [("issuer", &*self.url()), ("sink", "one"), ("result", result)];
+            rounds += self.site.metric("chancery_uploads_total", &labels).await?.unwrap_or_default();
+        }
+        Ok(rounds)
+    }
+
+    /// Waits until a round has ended after the first `before`, so that no request is under way.
+    async fn round_after(&self, before: f64) -> Result<()> {
+        wait::until("the end of a round", async || Ok(self.good_rounds().await? > before)).await
+    }
+
     async fn is_up_to_date(&self) -> Result<()> {
         let up = async || Ok(self.gauge("chancery_sink_up_to_date").await? == Some(1.0));
         wait::until("the sink to be up to date", up).await
@@ -184,6 +199,7 @@ async fn no_fault_on_the_way_to_vault_costs_a_key() -> Result<()> {
     first.put_public_half_into(&stage.watched)?;
     let mut keys = vec![foreign.clone(), first];
     let mut service = stage.site.start()?;
+    stage.is_up_to_date().await?;
     holds(&vault, &keys.iter().collect::<Vec<_>>()).await?;
 
     let write = || On::post("auth/jwt/config");
@@ -193,9 +209,11 @@ async fn no_fault_on_the_way_to_vault_costs_a_key() -> Result<()> {
         ("reset", Fault::HangUp),
         ("answer-lost", Fault::LoseAnswer),
     ] {
+        let before = stage.good_rounds().await?;
         proxy.fail(write().times(2), fault);
         keys.push(stage.key(name)?);
         keys.last().context("a key")?.put_public_half_into(&stage.watched)?;
+        stage.round_after(before).await?;
         holds(&vault, &keys.iter().collect::<Vec<_>>()).await?;
         proxy.heal();
     }
@@ -273,11 +291,14 @@ async fn an_http_api_follows_and_keeps_what_others_put_there() -> Result<()> {
     let mut service = stage.site.start()?;
     api_holds(&api, &[&first, &foreign]).await?;
 
+    stage.is_up_to_date().await?;
+    let before = stage.good_rounds().await?;
     proxy.fail(On::put("a").times(2), Fault::Answer(StatusCode::BAD_GATEWAY));
     proxy.fail(On::put("a").nth(3), Fault::LoseAnswer);
     let hold = proxy.hold(On::put("a").nth(4), Moment::BeforeForwarding);
     let (second, theirs) = (stage.key("second")?, stage.key("theirs")?);
     second.put_public_half_into(&stage.watched)?;
+    stage.round_after(before).await?;
     api_holds(&api, &[&first, &second, &foreign]).await?;
 
     // The object changes between our reading and our write, whose If-Match fails then.
