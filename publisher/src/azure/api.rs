@@ -90,20 +90,22 @@ impl Api {
     /// # Errors
     /// When it is refused, or gets no answer.
     pub(crate) async fn make(&self, call: &Call) -> Result<Answer, TrustError> {
-        for tries in 1.. {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES {
             let answer = self.send(call).await?;
             if answer.is_success() {
                 return Ok(answer);
             }
-            if !answer.asks_for_patience() || tries >= TRIES {
-                let remedy = answer.remedy(call);
-                return Err(refused(call, answer.to_string(), remedy));
+            if !answer.asks_for_patience() {
+                return Err(answer.into_refusal(call));
             }
-            let pause = answer.retry_after.unwrap_or(PAUSE * (1 << (tries - 1))).min(LONGEST_PAUSE);
-            tracing::info!(call = %call, answer = %answer, pause_seconds = pause.as_secs(), "asked for patience; trying again");
-            tokio::time::sleep(pause).await;
+            let asked = answer.retry_after.unwrap_or(pause).min(LONGEST_PAUSE);
+            tracing::info!(call = %call, answer = %answer, pause_seconds = asked.as_secs(), "asked for patience; trying again");
+            tokio::time::sleep(asked).await;
+            pause *= 2;
         }
-        Err(refused(call, "never".to_owned(), NOT_AZURE))
+        let last = self.send(call).await?;
+        if last.is_success() { Ok(last) } else { Err(last.into_refusal(call)) }
     }
 
     async fn send(&self, call: &Call) -> Result<Answer, TrustError> {

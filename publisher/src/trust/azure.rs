@@ -119,3 +119,25 @@ impl fmt::Debug for AzureRegistrar {
         f.debug_struct("AzureRegistrar").field("wanted", &self.wanted).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::azure::api::tests::scripted;
+
+    #[tokio::test]
+    async fn the_token_does_not_follow_a_link_to_another_host() {
+        let page = json!({ "value": [], "nextLink": "https://management.azure.com.example/x" });
+        let (api, asked) = scripted(vec![("200 OK", page.to_string())]).await;
+        let wanted = Wanted {
+            issuer: "https://id.example.com".parse().unwrap(),
+            subjects: vec!["system:serviceaccount:ns:web".to_owned()],
+            audience: Cloud::Public.audience().to_owned(),
+            identity: Identity::application("11111111-2222-3333-4444-555555555555").unwrap(),
+            endpoint: api.base().to_string(),
+        };
+        let error = AzureRegistrar { wanted, api }.plan().await.unwrap_err().to_string();
+        assert!(error.contains("another host"), "{error}");
+        assert_eq!(asked.await.unwrap().len(), 1);
+    }
+}

@@ -9,6 +9,7 @@ use reqwest::header::RETRY_AFTER;
 use serde::Deserialize;
 
 use crate::azure::first_line;
+use crate::trust::TrustError;
 
 /// One answer, whole.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +62,12 @@ impl Answer {
         matches!(self.status, 408 | 429 | 503) || self.status == 409 && concurrent
     }
 
+    pub(super) fn into_refusal(self, call: &Call) -> TrustError {
+        super::refused(call, self.to_string(), self.remedy(call))
+    }
+
     /// What helps.
-    pub(super) fn remedy(&self, call: &Call) -> String {
+    fn remedy(&self, call: &Call) -> String {
         let says = |words: &str| self.message.to_lowercase().contains(words);
         match self.status {
             401 => "renew the credentials, and see that they are of the tenant that the identity is in".to_owned(),
