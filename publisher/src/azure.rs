@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+pub(crate) mod api;
 pub(crate) mod credential;
 pub(crate) mod sas;
 pub(crate) mod transport;

@@ -11,6 +11,7 @@
 //! | [`mod@publish`] | [`publish()`]: the executor of publication plans |
 //! | [`sink`] | [`JwksSink`](sink::JwksSink): a relying party that is given the keys themselves |
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
+//! | [`doctor`] | why an anonymous reader cannot read, by the control that stops it |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |

@@ -24,20 +24,6 @@ fn line(metrics: &Metrics, now: i64, start: &str) -> Option<String> {
     text.lines().find(|line| line.starts_with(start)).map(str::to_owned)
 }
 
-/// A view of two addresses, one of which answers.
-fn see_a_key(metrics: &Metrics, view: &ViewLabels) {
-    let mut record = Visibility::new(["issuer URL"], Duration::from_secs(60));
-    let mut sighting = Sighting::of_copy("issuer URL", [key_id("A")], Duration::ZERO);
-    let seen = Seen { kids: [key_id("A")].into(), age: None, max_age: Some(Duration::from_secs(600)) };
-    sighting.edges = [
-        ("192.0.2.1".to_owned(), EdgeSight::Read(seen)),
-        ("192.0.2.2".to_owned(), EdgeSight::Unreadable("refused".to_owned())),
-    ]
-    .into();
-    record.observe(sighting);
-    metrics.visibility().seen(view, record.views().next().unwrap().1);
-}
-
 #[test]
 fn every_metric_is_rendered_under_its_documented_name() {
     let metrics = Metrics::new("1.2.3");
@@ -54,8 +40,6 @@ fn every_metric_is_rendered_under_its_documented_name() {
     metrics.sinks().uploaded(&sink, PublishResult::Blocked, second(15));
     metrics.sinks().foreign_keys_are(&sink, 1);
     metrics.verified(&issuer(), [Severity::Warning], second(13));
-    let view = ViewLabels::new(&issuer(), "issuer URL");
-    see_a_key(&metrics, &view);
     metrics.visibility().drifted(&target, &DriftKind::Vanished);
     metrics.requests().answered(StatusCode::OK);
     metrics.certificate_reloaded(CertificateReload::Replaced);

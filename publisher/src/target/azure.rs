@@ -142,7 +142,7 @@ impl AzureBlobTarget {
     }
 
     /// What of it says whose credentials are used.
-    pub(crate) fn identity(&self) -> AzureIdentity {
+    pub fn identity(&self) -> AzureIdentity {
         AzureIdentity {
             credential: self.credential,
             client_id: self.client_id.clone(),

@@ -1,125 +1,31 @@
-//! The stores' battery on Azurite, its refusals as kinds of ours, and publishing there through every fault.
+//! Publishing to Azurite: by the binary with the least rights, by two writers at once, and through every fault.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use chancery_core::publication::{Desired, Known, Precondition, Version};
-use chancery_core::{CachePolicy, DocumentSet, Jwks, Marker, Owner, pem};
-use chancery_publisher::conformance::run_expecting;
+use chancery_core::publication::{Desired, Known};
+use chancery_core::{CachePolicy, DocumentSet, Jwks, Owner, pem};
 use chancery_publisher::publish::{LastSeen, publish_again};
-use chancery_publisher::store::{Put, StoreError};
 use chancery_publisher::target::AzureBlobTarget;
-use chancery_publisher::{DocumentStore, StoreErrorKind, TargetConfig, default_owner, publish};
+use chancery_publisher::{default_owner, publish};
 use e2e::authority::Authority;
-use e2e::azurite::{Azurite, Validity};
+use e2e::azurite::Azurite;
 use e2e::chancery::{Output, run_command};
 use e2e::entra::{AUDIENCE, Credential, Entra, Kind, TENANT};
-use e2e::fault_proxy::{Fault, FaultProxy, Moment, On};
+use e2e::fault_proxy::{Fault, Moment, On};
 use e2e::key_file::KeyFile;
 use e2e::request_log::Record;
 use e2e::scratch::Scratch;
 use e2e::token::TokenSigner;
-use e2e::{binary, http, ports};
+use e2e::{binary, http};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+
+use crate::{JWKS, READ, Stage, WRITE, open, skipped};
 
 const ISSUER: &str = "https://id.example.com/clusters/a";
-const JWKS: &str = "openid/v1/jwks";
 const DISCOVERY: &str = ".well-known/openid-configuration";
-const READ: &str = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read";
-const WRITE: &str = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write";
-
-fn skipped() -> bool {
-    binary::skipped(&["azurite"])
-}
-
-/// One server for all tests; each has a container of its own.
-async fn azurite() -> Result<&'static Azurite> {
-    static AZURITE: OnceCell<Azurite> = OnceCell::const_new();
-    AZURITE.get_or_try_init(Azurite::start).await
-}
-
-/// A container, with what is needed to publish there.
-struct Stage {
-    azurite: &'static Azurite,
-    container: String,
-    dir: Scratch,
-}
-
-impl Stage {
-    async fn new(container: &str) -> Result<Self> {
-        let stage = Self::of(container).await?;
-        stage.azurite.create_container(container).await?;
-        Ok(stage)
-    }
-
-    async fn new_public(container: &str) -> Result<Self> {
-        let stage = Self::of(container).await?;
-        stage.azurite.create_public_container(container).await?;
-        Ok(stage)
-    }
-
-    async fn of(container: &str) -> Result<Self> {
-        let azurite = azurite().await?;
-        Ok(Self { azurite, container: container.to_owned(), dir: Scratch::new("azure-store")? })
-    }
-
-    /// A file with a signature for `rights`.
-    fn sas(&self, rights: &str) -> Result<PathBuf> {
-        self.dir.write(&format!("sas-{rights}"), self.azurite.sas(&self.container, rights))
-    }
-
-    fn target(&self, rights: &str) -> Result<AzureBlobTarget> {
-        Ok(AzureBlobTarget {
-            endpoint: Some(self.azurite.endpoint().to_owned()),
-            prefix: "/clusters/a/".to_owned(),
-            sas_file: Some(self.sas(rights)?),
-            ..AzureBlobTarget::of_container(&self.container)
-        })
-    }
-
-    /// The target as it is seen through a proxy, which does not wait long.
-    fn behind(&self, proxy: &FaultProxy) -> Result<AzureBlobTarget> {
-        let endpoint = format!("{}/{}", proxy.url(), self.azurite.account());
-        Ok(AzureBlobTarget { endpoint: Some(endpoint), timeout_seconds: 1, ..self.target("rcw")? })
-    }
-
-    async fn proxy(&self) -> Result<FaultProxy> {
-        FaultProxy::start(self.azurite.origin()).await
-    }
-
-    /// Where a document lies, as a request names it.
-    fn path(&self, document: &str) -> String {
-        format!("/{}/{}/clusters/a/{document}", self.azurite.account(), self.container)
-    }
-
-    async fn kids(&self) -> Result<BTreeSet<String>> {
-        let bytes = self.azurite.read_blob(&self.container, &format!("clusters/a/{JWKS}")).await?;
-        Ok(e2e::witness::kids(&serde_json::from_slice(&bytes)?))
-    }
-}
-
-async fn open(target: AzureBlobTarget) -> Result<Arc<dyn DocumentStore>> {
-    Ok(TargetConfig { azure_blob: Some(target), ..TargetConfig::default() }.open().await?)
-}
-
-async fn write(store: &dyn DocumentStore, precondition: &Precondition) -> Result<Version, StoreError> {
-    #[expect(clippy::unwrap_used, reason = "two letters are a legal owner")]
-    let marker = Marker::of("us".parse().unwrap());
-    let put = Put {
-        path: JWKS,
-        bytes: b"{}",
-        media_type: "application/json",
-        cache_control: "no-store",
-        marker: &marker,
-        precondition,
-    };
-    store.write(put).await
-}
 
 /// What a publisher with one key wants.
 struct Publisher {
@@ -149,90 +55,6 @@ impl Publisher {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_battery_passes() -> Result<()> {
-    if skipped() {
-        return Ok(());
-    }
-    let stage = Stage::new("battery").await?;
-    let store = open(stage.target("rcw")?).await?;
-    assert_eq!(store.describe(), format!("{}/battery/clusters/a", stage.azurite.endpoint()));
-    // Where Azurite differs from Azure (see its harness), the battery does not look.
-    let passed = run_expecting(store.as_ref(), &[]).await?;
-    println!("{}: {} checks passed: {}", store.describe(), passed.len(), passed.join(", "));
-    // What the store calls a path lies below the prefix.
-    let path = "clusters/a/conformance/a_created_object_reads_back_exactly/object";
-    assert_eq!(stage.azurite.read_blob("battery", path).await?, b"{\"keys\":[]}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_missing_container_bad_credentials_and_no_server_are_told_apart() -> Result<()> {
-    if skipped() {
-        return Ok(());
-    }
-    let stage = Stage::new("refusals").await?;
-    let good = stage.target("rcw")?;
-    let elsewhere = stage.dir.write("elsewhere", stage.azurite.sas("elsewhere", "rcw"))?;
-    let forged = stage.azurite.sas("refusals", "rcw").replace("&sig=", "&sig=hunter2");
-    let forged = stage.dir.write("forged", forged)?;
-    let expired = stage.azurite.sas_of("refusals", "rcw", Validity::Expired);
-    let expired = stage.dir.write("expired", expired)?;
-    let closed = format!("http://{}/account", ports::free_address()?);
-    for (target, kind, words) in [
-        (
-            AzureBlobTarget { container: "elsewhere".to_owned(), sas_file: Some(elsewhere), ..good.clone() },
-            StoreErrorKind::NoSuchContainer,
-            "container",
-        ),
-        (AzureBlobTarget { sas_file: Some(forged), ..good.clone() }, StoreErrorKind::Denied, "credentials"),
-        (AzureBlobTarget { sas_file: Some(expired), ..good.clone() }, StoreErrorKind::Denied, "credentials"),
-        (AzureBlobTarget { endpoint: Some(closed), ..good }, StoreErrorKind::Unavailable, "endpoint"),
-    ] {
-        let store = open(target).await?;
-        let read = store.read(JWKS).await.err().context("it was read")?;
-        let write = write(store.as_ref(), &Precondition::Absent).await.err().context("it was written")?;
-        for error in [read, write] {
-            assert_eq!(error.kind, kind, "{error}");
-            let text = format!("{error} {error:?}");
-            assert!(text.contains(words) && text.contains(&store.describe()), "{text}");
-            assert!(!text.contains("sig=") && !text.contains("hunter2"), "{text}");
-        }
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn one_right_less_fails_with_an_error_that_names_it() -> Result<()> {
-    if skipped() {
-        return Ok(());
-    }
-    let stage = Stage::new("rights").await?;
-    let blind = open(stage.target("cw")?).await?;
-    let there = write(blind.as_ref(), &Precondition::Absent).await?;
-    let read = blind.read(JWKS).await.err().context("it was read without the right to")?;
-    let reader = open(stage.target("r")?).await?;
-    assert!(reader.read(JWKS).await?.is_some());
-    let replace = Precondition::Unchanged(there.clone());
-    let create = write(reader.as_ref(), &Precondition::Absent).await.err();
-    let replaced = write(reader.as_ref(), &replace).await.err();
-    let creator = open(stage.target("rc")?).await?;
-    let not_replaced = write(creator.as_ref(), &replace).await.err();
-    for (error, right, letter) in [
-        (Some(read), READ, "r)"),
-        (create, WRITE, "c and w)"),
-        (replaced, WRITE, "w)"),
-        (not_replaced, WRITE, "w)"),
-    ] {
-        let error = error.context("a right less, and it worked")?;
-        assert_eq!(error.kind, StoreErrorKind::Denied, "{error}");
-        let text = error.to_string();
-        assert!(text.contains(right) && text.contains(letter), "{text}");
-    }
-    assert_eq!(open(stage.target("rcw")?).await?.read(JWKS).await?.context("gone")?.version, there);
-    Ok(())
-}
-
 /// Runs `chancery publish` for one key, with nothing of Azure in its environment but `variables`.
 async fn chancery(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Output> {
     let mut command = Command::new(binary::chancery()?);
@@ -260,7 +82,7 @@ fn permissions(records: &[Record], stage: &Stage) -> Result<BTreeSet<String>> {
 
 /// The data actions of the role that docs/targets/azure-blob.md tells to make.
 fn documented_actions() -> Result<BTreeSet<String>> {
-    let page = include_str!("../../docs/targets/azure-blob.md");
+    let page = include_str!("../../../docs/targets/azure-blob.md");
     let json = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
     let role: Value = serde_json::from_str(json.context("no role in the page")?)?;
     let actions = |kind| role.get(kind).and_then(Value::as_array).context("no actions in the role");

@@ -4,18 +4,19 @@ use std::fmt;
 use std::time::Duration;
 
 use chancery_core::trust::Call;
-use chancery_core::trust::azure::{LIMIT, Registered};
+use chancery_core::trust::azure::LIMIT;
 use reqwest::header::RETRY_AFTER;
 use serde::Deserialize;
 
 use crate::azure::first_line;
+use crate::trust::TrustError;
 
 /// One answer, whole.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     pub(super) retry_after: Option<Duration>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     code: String,
     message: String,
 }
@@ -41,7 +42,7 @@ impl Answer {
         Ok(Self::of(status, asked.map(Duration::from_secs), body))
     }
 
-    fn of(status: u16, retry_after: Option<Duration>, body: Vec<u8>) -> Self {
+    pub(crate) fn of(status: u16, retry_after: Option<Duration>, body: Vec<u8>) -> Self {
         let error = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| body.error);
         let (code, message) = error.map(|error| (error.code, first_line(&error.message))).unwrap_or_default();
         Self { status, retry_after, body, code, message }
@@ -61,8 +62,12 @@ impl Answer {
         matches!(self.status, 408 | 429 | 503) || self.status == 409 && concurrent
     }
 
+    pub(super) fn into_refusal(self, call: &Call) -> TrustError {
+        super::refused(call, self.to_string(), self.remedy(call))
+    }
+
     /// What helps.
-    pub(super) fn remedy(&self, call: &Call) -> String {
+    fn remedy(&self, call: &Call) -> String {
         let says = |words: &str| self.message.to_lowercase().contains(words);
         match self.status {
             401 => "renew the credentials, and see that they are of the tenant that the identity is in".to_owned(),
@@ -85,58 +90,6 @@ impl fmt::Display for Answer {
         write!(f, "{}", self.status)?;
         let parts = [&self.code, &self.message];
         parts.iter().filter(|part| !part.is_empty()).try_for_each(|part| write!(f, " {part}"))
-    }
-}
-
-/// One page of a list.
-pub(super) struct Page {
-    pub(super) registered: Vec<Registered>,
-    pub(super) next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct PageBody {
-    value: Vec<Entry>,
-    #[serde(default, rename = "nextLink", alias = "@odata.nextLink")]
-    next: Option<String>,
-}
-
-/// Azure Resource Manager puts the members into `properties`, Microsoft Graph does not.
-#[derive(Deserialize)]
-struct Entry {
-    name: String,
-    properties: Option<Members>,
-    #[serde(flatten)]
-    members: Members,
-}
-
-#[derive(Deserialize)]
-struct Members {
-    #[serde(default)]
-    issuer: Option<String>,
-    #[serde(default)]
-    subject: Option<String>,
-    #[serde(default)]
-    audiences: Option<Vec<String>>,
-    #[serde(default)]
-    description: Option<String>,
-}
-
-impl Page {
-    pub(super) fn read(answer: &Answer) -> Result<Self, String> {
-        let body: PageBody = serde_json::from_slice(&answer.body)
-            .map_err(|error| format!("{} with no list of credentials ({error})", answer.status))?;
-        let registered = body.value.into_iter().map(|entry| {
-            let members = entry.properties.unwrap_or(entry.members);
-            Registered {
-                name: entry.name,
-                issuer: members.issuer.unwrap_or_default(),
-                subject: members.subject.unwrap_or_default(),
-                audiences: members.audiences.unwrap_or_default(),
-                description: members.description,
-            }
-        });
-        Ok(Self { registered: registered.collect(), next: body.next })
     }
 }
 
@@ -164,35 +117,5 @@ mod tests {
         ] {
             assert_eq!(answer(status, code, "").asks_for_patience(), patience, "{status} {code}");
         }
-    }
-
-    #[test]
-    fn both_forms_of_a_list_are_read() {
-        let arm = json!({
-            "value": [{
-                "id": "/…", "name": "one", "type": "Microsoft.ManagedIdentity/…",
-                "properties": { "issuer": "i", "subject": "s", "audiences": ["a"] },
-            }],
-            "nextLink": "https://management.azure.com/next",
-        });
-        let graph = json!({
-            "@odata.context": "…",
-            "@odata.nextLink": "https://management.azure.com/next",
-            "value": [{ "id": "…", "name": "one", "issuer": "i", "subject": "s", "audiences": ["a"], "description": null }],
-        });
-        for list in [arm, graph] {
-            let page = Page::read(&Answer::of(200, None, list.to_string().into_bytes())).unwrap();
-            assert_eq!(page.next.as_deref(), Some("https://management.azure.com/next"));
-            let [one] = page.registered.try_into().unwrap();
-            let expected = Registered {
-                name: "one".to_owned(),
-                issuer: "i".to_owned(),
-                subject: "s".to_owned(),
-                audiences: vec!["a".to_owned()],
-                description: None,
-            };
-            assert_eq!(one, expected);
-        }
-        assert!(Page::read(&Answer::of(200, None, b"<html>".to_vec())).is_err());
     }
 }
