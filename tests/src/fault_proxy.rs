@@ -27,12 +27,13 @@ type Answer = Response<Content>;
 struct Content {
     bytes: Option<Bytes>,
     announced: u64,
-    truncated: bool,
+    /// How often it is asked for more before it breaks off; what was sent must have left before.
+    breaks_off_after: Option<u32>,
 }
 
 impl From<Bytes> for Content {
     fn from(bytes: Bytes) -> Self {
-        Self { announced: bytes.len() as u64, bytes: Some(bytes), truncated: false }
+        Self { announced: bytes.len() as u64, bytes: Some(bytes), breaks_off_after: None }
     }
 }
 
@@ -42,12 +43,19 @@ impl Body for Content {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut task::Context<'_>,
+        context: &mut task::Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, anyhow::Error>>> {
-        match self.bytes.take() {
-            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None if self.truncated => Poll::Ready(Some(Err(anyhow!("truncated")))),
+        if let Some(bytes) = self.bytes.take() {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        match &mut self.breaks_off_after {
             None => Poll::Ready(None),
+            Some(0) => Poll::Ready(Some(Err(anyhow!("truncated")))),
+            Some(times) => {
+                *times -= 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
         }
     }
 
@@ -385,7 +393,7 @@ async fn refuse(request: Request<Incoming>, status: StatusCode, retry_after: Opt
 fn truncated(answer: Answer) -> Answer {
     answer.map(|content| {
         let bytes = content.bytes.map(|bytes| bytes.slice(..bytes.len().saturating_sub(1)));
-        Content { bytes, truncated: true, ..content }
+        Content { bytes, breaks_off_after: Some(2), ..content }
     })
 }
 

@@ -8,7 +8,8 @@ fn parse(yaml: &str) -> TargetConfig {
 
 #[test]
 fn reads_what_the_documentation_shows() {
-    let text = include_str!("../../../docs/targets.md");
+    let text =
+        [include_str!("../../../docs/targets.md"), include_str!("../../../docs/targets/gcs.md")].concat();
     let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let targets: Vec<TargetConfig> =
         blocks.flat_map(|block| serde_saphyr::from_str::<Vec<TargetConfig>>(block).unwrap()).collect();
@@ -17,6 +18,7 @@ fn reads_what_the_documentation_shows() {
     assert!(targets.iter().all(|target| target.location().is_ok()));
     assert!(targets.iter().any(|target| target.directory.is_some()));
     assert!(targets.iter().any(|target| target.s3.is_some()));
+    assert!(targets.iter().any(|target| target.gcs.is_some()));
 }
 
 #[test]
