@@ -2,7 +2,6 @@
 //! every fault between us and it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -58,6 +57,12 @@ fn target(endpoint: &str) -> GcsTarget {
         anonymous: true,
         ..GcsTarget::of_bucket(BUCKET)
     }
+}
+
+/// The same with the credentials that `sts` exchanges.
+fn with_credentials(endpoint: &str, sts: &GoogleSts) -> Result<GcsTarget> {
+    let credentials_file = Some(sts.credentials_file()?);
+    Ok(GcsTarget { anonymous: false, credentials_file, ..target(endpoint) })
 }
 
 async fn open(target: GcsTarget) -> Result<Arc<dyn DocumentStore>> {
@@ -125,12 +130,7 @@ async fn the_battery_passes_on_the_server_itself_and_behind_the_gate() -> Result
     }
     let (server, sts) = (server().await?, GoogleSts::start(TOKEN, &[SCOPE]).await?);
     let gate = GcsGate::start(&server, BUCKET, "clusters/b/", TOKEN).await?;
-    let behind = GcsTarget {
-        prefix: "clusters/b".to_owned(),
-        anonymous: false,
-        credentials_file: Some(sts.credentials_file()?),
-        ..target(gate.url())
-    };
+    let behind = GcsTarget { prefix: "clusters/b".to_owned(), ..with_credentials(gate.url(), &sts)? };
     for (target, deviations) in [(target(server.endpoint()), DEVIATIONS.as_slice()), (behind, &[])] {
         let store = open(target).await?;
         let passed = run_expecting(store.as_ref(), deviations).await?;
@@ -153,11 +153,7 @@ async fn a_missing_bucket_bad_credentials_and_no_server_are_told_apart() -> Resu
     let other = GoogleSts::start("ya29.of-somebody-else", &[SCOPE]).await?;
     let stale = dir.write("stale", "header.of-another-token.hunter2")?;
     let closed = format!("http://{}", ports::free_address()?);
-    let with = |endpoint: &str, file: &Path| GcsTarget {
-        anonymous: false,
-        credentials_file: Some(file.to_owned()),
-        ..target(endpoint)
-    };
+    let with = |file| GcsTarget { anonymous: false, credentials_file: Some(file), ..target(gate.url()) };
     for (what, target, kind, words) in [
         // The server says "Not Found" of an object and of a bucket alike; writing tells them apart.
         (
@@ -167,16 +163,11 @@ async fn a_missing_bucket_bad_credentials_and_no_server_are_told_apart() -> Resu
             "bucket",
         ),
         ("nobody", target(gate.url()), StoreErrorKind::Denied, "credentials"),
-        ("stranger", with(gate.url(), &other.credentials_file()?), StoreErrorKind::Denied, "credentials"),
-        (
-            "stale token",
-            with(gate.url(), &other.credentials_file_of("c", &stale)?),
-            StoreErrorKind::Denied,
-            "credentials",
-        ),
+        ("stranger", with(other.credentials_file()?), StoreErrorKind::Denied, "credentials"),
+        ("stale token", with(other.credentials_file_of("c", &stale)?), StoreErrorKind::Denied, "credentials"),
         (
             "no token",
-            with(gate.url(), &other.credentials_file_of("d", &dir.join("none"))?),
+            with(other.credentials_file_of("d", &dir.join("none"))?),
             StoreErrorKind::Denied,
             "credentials",
         ),
@@ -216,9 +207,7 @@ async fn the_documented_role_suffices_and_its_calls_are_the_only_ones() -> Resul
     let (server, dir) = (server().await?, Scratch::new("gcs-store")?);
     let sts = GoogleSts::start(TOKEN, &[SCOPE]).await?;
     let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
-    let file = sts.credentials_file()?;
-    let store =
-        open(GcsTarget { anonymous: false, credentials_file: Some(file), ..target(gate.url()) }).await?;
+    let store = open(with_credentials(gate.url(), &sts)?).await?;
     let [first, second] = keys(&dir)?;
     let (one, both) = (Wish::of(&[&first])?, Wish::of(&[&first, &second])?);
     let mut seen = LastSeen::default();
@@ -326,10 +315,7 @@ async fn no_fault_on_the_way_loses_a_key() -> Result<()> {
         let server = server().await?;
         let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
         let proxy = FaultProxy::start(gate.url()).await?;
-        let credentials_file = Some(sts.credentials_file()?);
-        let store =
-            open(GcsTarget { timeout_seconds: 1, anonymous: false, credentials_file, ..target(proxy.url()) })
-                .await?;
+        let store = open(GcsTarget { timeout_seconds: 1, ..with_credentials(proxy.url(), &sts)? }).await?;
         publish(store.as_ref(), one.desired()).await?;
         let before = proxy.records().len();
         proxy.fail(on, fault);
@@ -376,8 +362,7 @@ async fn the_doctor_names_the_control_that_keeps_readers_out() -> Result<()> {
     let (server, dir) = (server().await?, Scratch::new("gcs-store")?);
     let sts = GoogleSts::start(TOKEN, &[SCOPE, "https://www.googleapis.com/auth/cloud-platform"]).await?;
     let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
-    let credentials_file = Some(sts.credentials_file()?);
-    let target = GcsTarget { anonymous: false, credentials_file, ..target(gate.url()) };
+    let target = with_credentials(gate.url(), &sts)?;
     let addresses = Addresses { organization_policy: gate.url().to_owned(), ..Addresses::of(&target) };
     let rules = async || -> Vec<&'static str> {
         explain(&probe(&target, None, &addresses).await).into_iter().map(|finding| finding.rule).collect()
