@@ -83,12 +83,15 @@ pub async fn examine(
 
     for target in &config.targets {
         let mut look = look_at_target(&target.value.to, &readings.keys).await;
-        let hidden = match &target.value.public_url {
-            Some(public) => !verifier.verify_mirror(public, &config.url, &expected).await.is_good(),
-            None => !report.is_good(),
+        let (public, hidden) = match &target.value.public_url {
+            Some(public) => {
+                let mirror = verifier.verify_mirror(public, &config.url, &expected).await;
+                (public.as_str(), !mirror.is_good())
+            }
+            None => (config.url.as_str(), !report.is_good()),
         };
         if hidden {
-            look.findings.extend(chancery_publisher::doctor::controls(&target.value.to).await);
+            look.findings.extend(chancery_publisher::doctor::controls(&target.value.to, public).await);
         }
         looks.push(look);
     }

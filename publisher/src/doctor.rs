@@ -1,14 +1,42 @@
 //! Which control of a provider keeps anonymous readers out, explained.
+//!
+//! Each provider has a room with the same shape: facts, the probe that gathers them, and `explain`, which is pure.
 
+use std::time::Duration;
+
+use chancery_core::DocumentKind;
 use chancery_core::lint::Finding;
 
-use crate::target::TargetConfig;
+use crate::target::{Location, TargetConfig};
 
 #[cfg(feature = "azure")]
 pub mod azure_blob;
+#[cfg(feature = "gcp")]
+pub mod gcs;
 
-/// What stands between a target and anonymous readers, as far as it can be found out from here.
-pub async fn controls(target: &TargetConfig) -> Vec<Finding> {
-    let _ = target;
-    Vec::new()
+/// What stands between a target and anonymous readers, as far as it can be found out from here with the credentials
+/// of the publisher and with none. `base` is the URL below which they read. Nothing is changed.
+pub async fn controls(target: &TargetConfig, base: &str) -> Vec<Finding> {
+    match target.location() {
+        #[cfg(feature = "azure")]
+        Ok(Location::AzureBlob(_)) => azure_controls(target, base).await,
+        #[cfg(feature = "gcp")]
+        Ok(Location::Gcs(gcs)) => gcs::explain(&gcs::probe(gcs, Some(base), &gcs::Addresses::of(gcs)).await),
+        _ => Vec::new(),
+    }
+}
+
+/// The longest time for one anonymous read.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[cfg(feature = "azure")]
+async fn azure_controls(target: &TargetConfig, base: &str) -> Vec<Finding> {
+    let path = DocumentKind::Jwks.path();
+    let url = format!("{}/{path}", base.trim_end_matches('/'));
+    let held = match target.open().await {
+        Ok(store) => Some(azure_blob::held(store.as_ref(), path).await),
+        Err(_) => None,
+    };
+    let anonymous = azure_blob::anonymous(&url, TIMEOUT).await;
+    azure_blob::explain(&azure_blob::Facts { url, anonymous, held, settings: None })
 }

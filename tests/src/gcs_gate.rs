@@ -1,5 +1,5 @@
 //! What Google Cloud Storage checks and fake-gcs-server does not, as a gate in front of one: who asks, what he may do
-//! to which objects, which parameters and attributes there are, conditions on reads, and metagenerations. It also puts
+//! to which objects, what keeps anonymous readers out, which parameters and attributes there are, conditions on reads, and metagenerations. It also puts
 //! the media type where fake-gcs-server looks for it: the real one takes it from the attributes, which come first.
 //!
 //! The rights are those of the two calls that we make
@@ -16,12 +16,17 @@ use hyper::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use hyper::{Method, Request, Response};
 use serde_json::{Value, json};
 
+pub use self::controls::Controls;
 use crate::fake_gcs::FakeGcs;
 use crate::http;
 use crate::stand_in::{Answer, Api, StandIn, bearer, decoded, json, parameters};
 
+mod controls;
+
 /// The rights that a publisher is documented to need.
 pub const LEAST_ROLE: [&str; 3] = ["storage.objects.get", "storage.objects.create", "storage.objects.delete"];
+
+const ANONYMOUS: &str = "Anonymous caller does not have storage.objects.get access to the Google Cloud Storage object. Permission 'storage.objects.get' denied on resource (or it may not exist).";
 
 /// A running gate.
 #[derive(Debug)]
@@ -38,6 +43,7 @@ struct Gate {
     prefix: String,
     token: String,
     granted: Mutex<BTreeSet<&'static str>>,
+    controls: Mutex<Controls>,
     calls: Mutex<Vec<String>>,
 }
 
@@ -57,6 +63,7 @@ impl GcsGate {
             prefix: prefix.to_owned(),
             token: token.to_owned(),
             granted: Mutex::new(LEAST_ROLE.into()),
+            controls: Mutex::default(),
             calls: Mutex::default(),
         });
         Ok(Self { server: StandIn::start(gate.clone()).await?, gate })
@@ -72,6 +79,11 @@ impl GcsGate {
         *lock(&self.gate.granted) = rights.iter().copied().collect();
     }
 
+    /// Sets what decides over anonymous readers; at first, nobody is granted anything.
+    pub fn control(&self, controls: Controls) {
+        *lock(&self.gate.controls) = controls;
+    }
+
     /// The calls since it was asked last, as `RIGHTS KEY: CONDITION -> STATUS`, sorted.
     pub fn take_calls(&self) -> Vec<String> {
         let mut calls = std::mem::take(&mut *lock(&self.gate.calls));
@@ -82,9 +94,27 @@ impl GcsGate {
 
 impl Api for Gate {
     async fn answer(&self, request: Request<Bytes>) -> Answer {
+        let public = format!("/{}/", self.bucket);
+        let key = request.uri().path().strip_prefix(&public).map(str::to_owned);
+        if let (&Method::GET, Some(_), None) = (request.method(), &key, bearer(&request)) {
+            return if lock(&self.controls).lets_everybody_read() {
+                self.forward(request).await
+            } else {
+                refusal(401, ANONYMOUS)
+            };
+        }
         if bearer(&request) != Some(&self.token) {
             lock(&self.calls).push(format!("unauthenticated {} {}", request.method(), request.uri()));
             return refusal(401, "Invalid Credentials");
+        }
+        if request.method() == Method::GET
+            && let Some((right, body)) = lock(&self.controls).shown(&self.bucket, request.uri().path())
+        {
+            return if lock(&self.granted).contains(right) {
+                json(200, &body)
+            } else {
+                refusal(403, &format!("Permission '{right}' denied"))
+            };
         }
         match self.understand(&request) {
             Ok(call) => self.decide(call, request).await,

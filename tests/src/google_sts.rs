@@ -31,16 +31,16 @@ pub struct GoogleSts {
 #[derive(Debug)]
 struct Sts {
     access_token: String,
-    scope: String,
+    scopes: Vec<String>,
     given: AtomicUsize,
 }
 
 impl GoogleSts {
-    /// Gives `access_token` to the bearer of the subject token who asks for exactly `scope`.
-    pub async fn start(access_token: &str, scope: &str) -> Result<Self> {
+    /// Gives `access_token` to the bearer of the subject token who asks for exactly one of `scopes`.
+    pub async fn start(access_token: &str, scopes: &[&str]) -> Result<Self> {
         let sts = Sts {
             access_token: access_token.to_owned(),
-            scope: scope.to_owned(),
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
             given: AtomicUsize::new(0),
         };
         let sts = Arc::new(sts);
@@ -86,10 +86,15 @@ impl Api for Sts {
             return refused("invalid_request", "the body is not a form");
         }
         let form = parameters(&String::from_utf8_lossy(request.body()));
+        let asked = form.iter().find(|(name, _)| name == "scope").map(|(_, scope)| scope);
+        let scope = asked.and_then(|asked| self.scopes.iter().find(|scope| *scope == asked));
+        let Some(scope) = scope else {
+            return refused("invalid_scope", &format!("{asked:?} is not expected"));
+        };
         let expected = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
             ("audience", AUDIENCE),
-            ("scope", &self.scope),
+            ("scope", scope),
             ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token"),
             ("subject_token_type", "urn:ietf:params:oauth:token-type:jwt"),
             ("subject_token", SUBJECT_TOKEN),

@@ -2,7 +2,6 @@
 //! every fault between us and it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use chancery_core::jwks::ObservedJwks;
 use chancery_core::publication::{Desired, Known, Precondition};
 use chancery_core::{CachePolicy, DocumentSet, Jwks, Marker, Owner, PublicKey, pem};
 use chancery_publisher::conformance::{Deviation, run_expecting};
+use chancery_publisher::doctor::gcs::{Addresses, explain, probe};
 use chancery_publisher::publish::{LastSeen, publish_again};
 use chancery_publisher::store::Put;
 use chancery_publisher::target::GcsTarget;
@@ -18,7 +18,7 @@ use chancery_publisher::{DocumentStore, PublishError, StoreError, StoreErrorKind
 use e2e::chancery::run_command;
 use e2e::fake_gcs::FakeGcs;
 use e2e::fault_proxy::{Fault, FaultProxy, On};
-use e2e::gcs_gate::{GcsGate, LEAST_ROLE};
+use e2e::gcs_gate::{Controls, GcsGate, LEAST_ROLE};
 use e2e::google_sts::GoogleSts;
 use e2e::key_file::KeyFile;
 use e2e::scratch::Scratch;
@@ -57,6 +57,12 @@ fn target(endpoint: &str) -> GcsTarget {
         anonymous: true,
         ..GcsTarget::of_bucket(BUCKET)
     }
+}
+
+/// The same with the credentials that `sts` exchanges.
+fn with_credentials(endpoint: &str, sts: &GoogleSts) -> Result<GcsTarget> {
+    let credentials_file = Some(sts.credentials_file()?);
+    Ok(GcsTarget { anonymous: false, credentials_file, ..target(endpoint) })
 }
 
 async fn open(target: GcsTarget) -> Result<Arc<dyn DocumentStore>> {
@@ -122,14 +128,9 @@ async fn the_battery_passes_on_the_server_itself_and_behind_the_gate() -> Result
     if skipped() {
         return Ok(());
     }
-    let (server, sts) = (server().await?, GoogleSts::start(TOKEN, SCOPE).await?);
+    let (server, sts) = (server().await?, GoogleSts::start(TOKEN, &[SCOPE]).await?);
     let gate = GcsGate::start(&server, BUCKET, "clusters/b/", TOKEN).await?;
-    let behind = GcsTarget {
-        prefix: "clusters/b".to_owned(),
-        anonymous: false,
-        credentials_file: Some(sts.credentials_file()?),
-        ..target(gate.url())
-    };
+    let behind = GcsTarget { prefix: "clusters/b".to_owned(), ..with_credentials(gate.url(), &sts)? };
     for (target, deviations) in [(target(server.endpoint()), DEVIATIONS.as_slice()), (behind, &[])] {
         let store = open(target).await?;
         let passed = run_expecting(store.as_ref(), deviations).await?;
@@ -149,14 +150,10 @@ async fn a_missing_bucket_bad_credentials_and_no_server_are_told_apart() -> Resu
     }
     let (server, dir) = (server().await?, Scratch::new("gcs-store")?);
     let gate = GcsGate::start(&server, BUCKET, "", TOKEN).await?;
-    let other = GoogleSts::start("ya29.of-somebody-else", SCOPE).await?;
+    let other = GoogleSts::start("ya29.of-somebody-else", &[SCOPE]).await?;
     let stale = dir.write("stale", "header.of-another-token.hunter2")?;
     let closed = format!("http://{}", ports::free_address()?);
-    let with = |endpoint: &str, file: &Path| GcsTarget {
-        anonymous: false,
-        credentials_file: Some(file.to_owned()),
-        ..target(endpoint)
-    };
+    let with = |file| GcsTarget { anonymous: false, credentials_file: Some(file), ..target(gate.url()) };
     for (what, target, kind, words) in [
         // The server says "Not Found" of an object and of a bucket alike; writing tells them apart.
         (
@@ -166,16 +163,11 @@ async fn a_missing_bucket_bad_credentials_and_no_server_are_told_apart() -> Resu
             "bucket",
         ),
         ("nobody", target(gate.url()), StoreErrorKind::Denied, "credentials"),
-        ("stranger", with(gate.url(), &other.credentials_file()?), StoreErrorKind::Denied, "credentials"),
-        (
-            "stale token",
-            with(gate.url(), &other.credentials_file_of("c", &stale)?),
-            StoreErrorKind::Denied,
-            "credentials",
-        ),
+        ("stranger", with(other.credentials_file()?), StoreErrorKind::Denied, "credentials"),
+        ("stale token", with(other.credentials_file_of("c", &stale)?), StoreErrorKind::Denied, "credentials"),
         (
             "no token",
-            with(gate.url(), &other.credentials_file_of("d", &dir.join("none"))?),
+            with(other.credentials_file_of("d", &dir.join("none"))?),
             StoreErrorKind::Denied,
             "credentials",
         ),
@@ -213,11 +205,9 @@ async fn the_documented_role_suffices_and_its_calls_are_the_only_ones() -> Resul
         return Ok(());
     }
     let (server, dir) = (server().await?, Scratch::new("gcs-store")?);
-    let sts = GoogleSts::start(TOKEN, SCOPE).await?;
+    let sts = GoogleSts::start(TOKEN, &[SCOPE]).await?;
     let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
-    let file = sts.credentials_file()?;
-    let store =
-        open(GcsTarget { anonymous: false, credentials_file: Some(file), ..target(gate.url()) }).await?;
+    let store = open(with_credentials(gate.url(), &sts)?).await?;
     let [first, second] = keys(&dir)?;
     let (one, both) = (Wish::of(&[&first])?, Wish::of(&[&first, &second])?);
     let mut seen = LastSeen::default();
@@ -238,6 +228,10 @@ async fn the_documented_role_suffices_and_its_calls_are_the_only_ones() -> Resul
     let expected = [conditional.to_vec(), vec![line("replace", JWKS, 200)]].concat();
     assert_eq!(changed, expected, "two reads and at most two writes");
     assert_eq!(published(&server).await?, kids(&[&first, &second]));
+
+    let page = include_str!("../../docs/targets/gcs.md");
+    let documented: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("- storage.")).collect();
+    assert_eq!(documented, LEAST_ROLE.map(|right| right.trim_start_matches("storage.")));
 
     // One right less fails, and the error names it.
     for (missing, wish, fails) in [
@@ -268,7 +262,7 @@ async fn the_binary_publishes_with_workload_identity_federation() -> Result<()> 
         return Ok(());
     }
     let (server, dir) = (server().await?, Scratch::new("gcs-store")?);
-    let sts = GoogleSts::start(TOKEN, SCOPE).await?;
+    let sts = GoogleSts::start(TOKEN, &[SCOPE]).await?;
     let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
     let [first, _] = keys(&dir)?;
     let run = async |operation: &str| {
@@ -306,7 +300,7 @@ async fn no_fault_on_the_way_loses_a_key() -> Result<()> {
     let [first, second] = keys(&dir)?;
     let (one, two) = (Wish::of(&[&first])?, Wish::of(&[&second])?);
     let busy = || Fault::Answer(StatusCode::SERVICE_UNAVAILABLE);
-    let sts = GoogleSts::start(TOKEN, SCOPE).await?;
+    let sts = GoogleSts::start(TOKEN, &[SCOPE]).await?;
     for (name, on, fault) in [
         ("a read cut off", On::get(JWKS), Fault::HangUp),
         ("a read answered with 503", On::get(JWKS).times(2), busy()),
@@ -321,10 +315,7 @@ async fn no_fault_on_the_way_loses_a_key() -> Result<()> {
         let server = server().await?;
         let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
         let proxy = FaultProxy::start(gate.url()).await?;
-        let credentials_file = Some(sts.credentials_file()?);
-        let store =
-            open(GcsTarget { timeout_seconds: 1, anonymous: false, credentials_file, ..target(proxy.url()) })
-                .await?;
+        let store = open(GcsTarget { timeout_seconds: 1, ..with_credentials(proxy.url(), &sts)? }).await?;
         publish(store.as_ref(), one.desired()).await?;
         let before = proxy.records().len();
         proxy.fail(on, fault);
@@ -360,5 +351,45 @@ async fn of_two_writers_that_meet_neither_loses_a_key() -> Result<()> {
     assert_eq!(published(&server).await?, kids(&[&first, &second]));
     let lost = |record: &e2e::request_log::Record| record.status == Some(412);
     ensure!(proxy.records().iter().any(lost), "nobody lost a race: {:?}", proxy.records());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_doctor_names_the_control_that_keeps_readers_out() -> Result<()> {
+    if skipped() {
+        return Ok(());
+    }
+    let (server, dir) = (server().await?, Scratch::new("gcs-store")?);
+    let sts = GoogleSts::start(TOKEN, &[SCOPE, "https://www.googleapis.com/auth/cloud-platform"]).await?;
+    let gate = GcsGate::start(&server, BUCKET, PREFIX, TOKEN).await?;
+    let target = with_credentials(gate.url(), &sts)?;
+    let addresses = Addresses { organization_policy: gate.url().to_owned(), ..Addresses::of(&target) };
+    let rules = async || -> Vec<&'static str> {
+        explain(&probe(&target, None, &addresses).await).into_iter().map(|finding| finding.rule).collect()
+    };
+    let everything =
+        [&LEAST_ROLE[..], &["storage.buckets.get", "storage.buckets.getIamPolicy", "orgpolicy.policy.get"]];
+    gate.grant(&everything.concat());
+    assert_eq!(rules().await, ["gcs-not-published"]);
+
+    let [first, _] = keys(&dir)?;
+    publish(open(target.clone()).await?.as_ref(), Wish::of(&[&first])?.desired()).await?;
+    let granted = Controls { everybody_may_read: true, ..Controls::default() };
+    for (controls, expected) in [
+        (granted, &[][..]),
+        (Controls::default(), &["gcs-no-public-grant"]),
+        (Controls { bucket_prevents: true, ..granted }, &["gcs-bucket-prevents-public-access"]),
+        (Controls { organization_prevents: true, ..granted }, &["gcs-organization-prevents-public-access"]),
+        (
+            Controls { organization_restricts_members: true, ..Controls::default() },
+            &["gcs-organization-restricts-members"],
+        ),
+    ] {
+        gate.control(controls);
+        assert_eq!(rules().await, expected, "{controls:?}");
+    }
+    gate.grant(&LEAST_ROLE);
+    gate.control(Controls::default());
+    assert_eq!(rules().await, ["gcs-private"], "the controls may not be read");
     Ok(())
 }

@@ -33,7 +33,7 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Result<Self> {
-        let (iam, sts) = (GcpIam::start(TOKEN).await?, GoogleSts::start(TOKEN, SCOPE).await?);
+        let (iam, sts) = (GcpIam::start(TOKEN).await?, GoogleSts::start(TOKEN, &[SCOPE]).await?);
         Ok(Self { iam, sts, dir: Scratch::new("trust-gcp")? })
     }
 
@@ -167,6 +167,9 @@ async fn what_is_not_ours_or_deleted_is_never_touched() -> Result<()> {
 
 #[tokio::test]
 async fn the_printed_permissions_suffice_and_the_missing_one_is_named() -> Result<()> {
+    let page = include_str!("../../docs/trust/gcp.md");
+    let documented: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    assert_eq!(documented, PERMISSIONS);
     for missing in PERMISSIONS {
         let stage = Stage::new().await?;
         if missing == "iam.workloadIdentityPoolProviders.update" {

@@ -8,8 +8,11 @@ fn parse(yaml: &str) -> TargetConfig {
 
 #[test]
 fn reads_what_the_documentation_shows() {
-    let pages =
-        [include_str!("../../../docs/targets.md"), include_str!("../../../docs/targets/azure-blob.md")];
+    let pages = [
+        include_str!("../../../docs/targets.md"),
+        include_str!("../../../docs/targets/azure-blob.md"),
+        include_str!("../../../docs/targets/gcs.md"),
+    ];
     let text = pages.concat();
     let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let targets: Vec<TargetConfig> =
@@ -20,6 +23,7 @@ fn reads_what_the_documentation_shows() {
     assert!(targets.iter().any(|target| target.directory.is_some()));
     assert!(targets.iter().any(|target| target.s3.is_some()));
     assert!(targets.iter().any(|target| target.azure_blob.is_some()));
+    assert!(targets.iter().any(|target| target.gcs.is_some()));
 }
 
 #[test]
