@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub mod aws;
+
 /// One call of a cloud's API, exactly as it is made, save for authentication.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
