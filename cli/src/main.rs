@@ -1,7 +1,7 @@
 //! `chancery`: one binary with a subcommand for each role, composed from the library crates behind features.
 //!
 //! Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage,
-//! 3 `verify`, `lint` or `publish plan` ran and found something to act on.
+//! 3 `verify`, `lint`, `publish plan` or `trust … plan` ran and found something to act on.
 
 use std::process::ExitCode;
 
@@ -18,6 +18,8 @@ mod lint;
 mod publish;
 #[cfg(feature = "publish")]
 mod runtime;
+#[cfg(feature = "s3")]
+mod trust;
 #[cfg(feature = "publish")]
 mod verify;
 
@@ -42,6 +44,10 @@ enum Command {
     #[cfg(feature = "publish")]
     #[command(subcommand)]
     Publish(publish::Command),
+    /// Make a cloud take the issuer's tokens, or show what that takes
+    #[cfg(feature = "s3")]
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Read an issuer as an anonymous relying party would and report what breaks whom
     #[cfg(feature = "publish")]
     Verify(verify::Args),
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
         Command::Publish(command) => publish::run(command),
+        #[cfg(feature = "s3")]
+        Command::Trust(command) => trust::run(command),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
         #[cfg(feature = "issuer")]

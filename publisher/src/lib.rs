@@ -15,6 +15,8 @@
 //! | [`verify`] | the outside view |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
+#[cfg(feature = "s3")]
+pub(crate) mod aws;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod publish;

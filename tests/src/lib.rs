@@ -20,6 +20,7 @@
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
+pub mod aws_iam;
 pub mod aws_query;
 pub mod binary;
 pub mod chancery;
