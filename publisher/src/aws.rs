@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_config::BehaviorVersion;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_sdk_s3::config::Region;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::http_request::{PayloadChecksumKind, SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 
 /// How long one request may take.
@@ -51,7 +51,11 @@ impl Caller {
         if let Some(profile) = profile {
             loader = loader.profile_name(profile);
         }
-        let shared = loader.load().await;
+        Self::of(&loader.load().await)
+    }
+
+    /// Whoever `shared` says.
+    pub(crate) fn of(shared: &SdkConfig) -> Result<Self, NoAnswer> {
         let credentials = shared.credentials_provider().ok_or_else(|| no_credentials("there are none"))?;
         // A redirected request would carry a signature for another host.
         let http = reqwest::Client::builder().timeout(LIMIT).redirect(reqwest::redirect::Policy::none());
@@ -88,12 +92,17 @@ impl Caller {
             what: format!("the request cannot be signed: {}", chain(error)),
             remedy: "correct the endpoint",
         };
+        let mut settings = SigningSettings::default();
+        // S3 refuses a request whose body's digest is not in a header.
+        if signing.service == "s3" {
+            settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        }
         let parameters = v4::SigningParams::builder()
             .identity(&identity)
             .region(signing.region)
             .name(signing.service)
             .time(SystemTime::now())
-            .settings(SigningSettings::default())
+            .settings(settings)
             .build()
             .map_err(|error| unsignable(&error))?
             .into();

@@ -13,12 +13,14 @@
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
+//! | [`doctor`] | why something does not work, by the exact thing that stops it |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
 #[cfg(feature = "s3")]
 pub(crate) mod aws;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod doctor;
 pub mod publish;
 pub mod sink;
 pub mod store;

@@ -1,6 +1,6 @@
 //! AWS's IAM and STS, as far as OIDC providers go: a strict stand-in that checks what the real one would see.
 //!
-//! It computes the signature of every request by itself ([`crate::sigv4`]), holds its scope and date against the
+//! It computes the signature of every request by itself ([`crate::sigv4::verify`]), holds its scope and date against the
 //! service, refuses parameters that an action does not have, and allows what the caller's policy allows.
 //! <https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateOpenIDConnectProvider.html> and its neighbours.
 
@@ -24,11 +24,6 @@ mod authentication;
 
 /// The account of the only caller.
 pub const ACCOUNT: &str = "123456789012";
-/// Its access key id and secret access key.
-pub const CREDENTIALS: (&str, &str) = ("AKIDCHANCERY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
-/// A long-lived token beside them, which each request must carry.
-pub const SESSION_TOKEN: &str = "a+session/token==";
-
 /// A provider as IAM keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredProvider {

@@ -22,6 +22,7 @@
 pub mod authority;
 pub mod aws_iam;
 pub mod aws_query;
+pub mod aws_s3;
 pub mod binary;
 pub mod chancery;
 pub mod cluster;

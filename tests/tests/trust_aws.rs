@@ -6,9 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use aws_sdk_s3::config::Credentials;
-use e2e::aws_iam::{AwsIam, CREDENTIALS, SESSION_TOKEN, StoredProvider};
+use e2e::aws_iam::{AwsIam, StoredProvider};
 use e2e::binary;
 use e2e::chancery::{Output, run_command};
+use e2e::sigv4::verify::{CREDENTIALS, SESSION_TOKEN};
 use e2e::versitygw::Versitygw;
 use serde_json::{Value, json};
 

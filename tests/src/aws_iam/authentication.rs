@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use hyper::http::request::Parts as Head;
 
-use super::{CREDENTIALS, Refusal, SESSION_TOKEN};
-use crate::sigv4::{Parts, Scope, signature};
-
-/// How far a request's date may be from ours, in seconds.
-const SKEW: i64 = 15 * 60;
+use super::Refusal;
+use crate::sigv4::verify::{WrongSignature, verify};
 
 /// A call whose signature holds.
 #[derive(Debug)]
@@ -31,53 +28,9 @@ pub(super) fn check(head: &Head, body: &[u8], host: &str) -> Result<Authenticate
     let parameters = form(body)?;
     let action = parameters.get("Action").cloned().unwrap_or_default();
     let service = if action == "GetCallerIdentity" { "sts" } else { "iam" };
-    check_signature(head, body, service)?;
+    let refusal = |WrongSignature(status, code, message)| Refusal(status, code, message);
+    verify(head, body, service).map_err(refusal)?;
     Ok(Authenticated { action, parameters })
-}
-
-fn check_signature(head: &Head, body: &[u8], service: &str) -> Result<(), Refusal> {
-    let wrong = |what: &str| Refusal(403, "SignatureDoesNotMatch", what.to_owned());
-    let incomplete = |what: &str| Refusal(400, "IncompleteSignature", what.to_owned());
-    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let authorization = header("authorization").ok_or_else(|| incomplete("no Authorization"))?;
-    let fields = authorization.strip_prefix("AWS4-HMAC-SHA256 ").ok_or_else(|| incomplete("algorithm"))?;
-    let fields: BTreeMap<&str, &str> = fields.split(", ").filter_map(|field| field.split_once('=')).collect();
-    let field = |name: &str| fields.get(name).copied().ok_or_else(|| incomplete(name));
-    let (id, scope) = field("Credential")?.split_once('/').ok_or_else(|| incomplete("Credential"))?;
-    if id != CREDENTIALS.0 || header("x-amz-security-token") != Some(SESSION_TOKEN) {
-        return Err(Refusal(403, "InvalidClientTokenId", "The security token is invalid.".to_owned()));
-    }
-    let timestamp = header("x-amz-date").ok_or_else(|| incomplete("X-Amz-Date"))?;
-    let date = timestamp.get(..8).unwrap_or_default().to_owned();
-    let expected = Scope { date, region: "us-east-1".to_owned(), service: service.to_owned() };
-    if scope != expected.text() {
-        return Err(wrong(&format!("Credential should be scoped to {}, not {scope}", expected.text())));
-    }
-    check_date(timestamp)?;
-    let names: Vec<&str> = field("SignedHeaders")?.split(';').collect();
-    let must = |name: &str| name == "host" || name == "content-type" || name.starts_with("x-amz-");
-    if let Some(name) =
-        head.headers.keys().find(|name| must(name.as_str()) && !names.contains(&name.as_str()))
-    {
-        return Err(wrong(&format!("{name} is not signed")));
-    }
-    if !names.is_sorted() {
-        return Err(incomplete("SignedHeaders are not sorted"));
-    }
-    let headers: Vec<(&str, &str)> =
-        names.iter().map(|name| (*name, header(name).unwrap_or_default())).collect();
-    let parts = Parts { method: "POST", path: "/", query: "", headers: &headers, body };
-    let ours = signature(CREDENTIALS.1, &expected, timestamp, parts);
-    if field("Signature")? == ours { Ok(()) } else { Err(wrong("the signature is another one")) }
-}
-
-fn check_date(timestamp: &str) -> Result<(), Refusal> {
-    let expired = |what: String| Refusal(403, "SignatureDoesNotMatch", what);
-    let date = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", timestamp)
-        .and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC))
-        .map_err(|error| expired(error.to_string()))?;
-    let age = jiff::Timestamp::now().as_second() - date.timestamp().as_second();
-    if age.abs() > SKEW { Err(expired(format!("Signature expired: {timestamp}"))) } else { Ok(()) }
 }
 
 /// A form in which no name comes twice.
