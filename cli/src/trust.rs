@@ -9,6 +9,8 @@ use serde_json::json;
 use crate::output::say;
 use crate::runtime::{block_on, log_to_stderr};
 
+#[cfg(feature = "s3")]
+mod aws;
 #[cfg(feature = "azure")]
 mod azure;
 #[cfg(feature = "gcp")]
@@ -31,6 +33,10 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Cloud {
+    /// AWS: the IAM OIDC provider of an account
+    #[cfg(feature = "s3")]
+    #[command(subcommand)]
+    Aws(Verb<aws::Args>),
     /// Microsoft Entra: the federated identity credentials of an identity
     #[cfg(feature = "azure")]
     #[command(subcommand)]
@@ -63,6 +69,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     log_to_stderr(false, "warn,aws_config=error");
     block_on(1, async {
         let (registrar, apply) = match args.cloud {
+            #[cfg(feature = "s3")]
+            Cloud::Aws(verb) => {
+                let (wanted, apply) = verb.split();
+                (wanted.registrar().await?, apply)
+            }
             #[cfg(feature = "azure")]
             Cloud::Azure(verb) => {
                 let (wanted, apply) = verb.split();
@@ -80,15 +91,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn carry_out(registrar: &dyn Registrar, apply: bool, json: bool) -> anyhow::Result<ExitCode> {
     let plan = registrar.plan().await?;
+    let example = if apply { None } else { registrar.example().await? };
     // Before the calls, so that it stands there whatever comes of them.
     if !json {
         say(&to_text(registrar, &plan, !apply))?;
+        if let Some(example) = &example {
+            say(&format!("\nfor example, who may use it\n{example}\n"))?;
+        }
     }
     if apply {
         registrar.apply(&plan).await?;
     }
     if json {
-        say(&to_json(registrar, &plan, apply)?)?;
+        say(&to_json(registrar, (&plan, example.as_deref()), apply)?)?;
     } else if apply {
         let number = plan.calls.len();
         say(&format!("\nmade {number} call{}\n", if number == 1 { "" } else { "s" }))?;
@@ -96,12 +111,17 @@ async fn carry_out(registrar: &dyn Registrar, apply: bool, json: bool) -> anyhow
     Ok(if apply || plan.calls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
 
-fn to_json(registrar: &dyn Registrar, plan: &TrustPlan, applied: bool) -> anyhow::Result<String> {
+fn to_json(
+    registrar: &dyn Registrar,
+    (plan, example): (&TrustPlan, Option<&str>),
+    applied: bool,
+) -> anyhow::Result<String> {
     let document = json!({
         "registration": registrar.describe(),
         "plan": plan,
         "applied": applied,
         "leastPolicy": registrar.least_policy(),
+        "example": example,
     });
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }

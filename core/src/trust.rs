@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub mod aws;
 pub mod azure;
 pub mod gcp;
 

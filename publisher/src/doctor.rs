@@ -13,11 +13,19 @@ use crate::target::{Location, TargetConfig};
 pub mod azure_blob;
 #[cfg(feature = "gcp")]
 pub mod gcs;
+#[cfg(feature = "s3")]
+pub mod s3;
 
 /// What stands between a target and anonymous readers, as far as it can be found out from here with the credentials
 /// of the publisher and with none. `base` is the URL below which they read. Nothing is changed.
 pub async fn controls(target: &TargetConfig, base: &str) -> Vec<Finding> {
     match target.location() {
+        #[cfg(feature = "s3")]
+        Ok(Location::S3(s3)) => match s3::probe(s3, base, None).await {
+            Ok(facts) => s3::explain(&facts),
+            // Whoever opened the target has said so.
+            Err(_) => Vec::new(),
+        },
         #[cfg(feature = "azure")]
         Ok(Location::AzureBlob(_)) => azure_controls(target, base).await,
         #[cfg(feature = "gcp")]

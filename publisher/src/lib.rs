@@ -12,11 +12,14 @@
 //! | [`sink`] | [`JwksSink`](sink::JwksSink): a relying party that is given the keys themselves |
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
 //! | [`doctor`] | why an anonymous reader cannot read, by the control that stops it |
+//! | [`doctor`] | why an anonymous reader cannot read, by the exact control that stops it |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
 //! | [`mod@doctor`] | why an anonymous reader cannot read |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
+#[cfg(feature = "s3")]
+pub(crate) mod aws;
 #[cfg(feature = "azure")]
 mod azure;
 #[cfg(any(test, feature = "conformance"))]

@@ -5,6 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 use chancery_core::trust::{Call, TrustBlocked, TrustPlan};
 
+#[cfg(feature = "s3")]
+pub mod aws;
 #[cfg(feature = "azure")]
 pub mod azure;
 #[cfg(feature = "gcp")]
@@ -30,6 +32,14 @@ pub trait Registrar: Send + Sync + fmt::Debug {
 
     /// The least policy under which `plan` and `apply` work, in the form that the cloud takes.
     fn least_policy(&self) -> String;
+
+    /// What else somebody needs before a workload gets in, as an example in the form that the cloud takes.
+    ///
+    /// # Errors
+    /// When the cloud has to be asked for it and does not answer.
+    async fn example(&self) -> Result<Option<String>, TrustError> {
+        Ok(None)
+    }
 }
 
 /// Why a registration could not be read or changed.

@@ -31,7 +31,9 @@
 //! said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
+pub mod aws_iam;
 pub mod aws_query;
+pub mod aws_s3;
 pub mod azurite;
 pub mod binary;
 pub mod chancery;

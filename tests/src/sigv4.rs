@@ -3,6 +3,8 @@
 
 use aws_lc_rs::{digest, hmac};
 
+pub mod verify;
+
 /// What a signature is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -49,7 +51,7 @@ pub fn signed_headers(headers: &[(&str, &str)]) -> String {
 /// The signature in lower-case hex.
 pub fn signature(secret: &str, scope: &Scope, timestamp: &str, parts: Parts<'_>) -> String {
     let canonical = canonical(parts);
-    let hash = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
+    let hash = sha256(canonical.as_bytes());
     let text = format!("AWS4-HMAC-SHA256\n{timestamp}\n{}\n{hash}", scope.text());
     let key = [scope.date.as_str(), &scope.region, &scope.service, "aws4_request"]
         .iter()
@@ -72,7 +74,7 @@ fn canonical(parts: Parts<'_>) -> String {
         &query.join("&"),
         &headers,
         &signed_headers(parts.headers),
-        &hex(digest::digest(&digest::SHA256, parts.body).as_ref()),
+        &sha256(parts.body),
     ]
     .join("\n")
 }
@@ -83,6 +85,10 @@ fn with_value(pair: &str) -> String {
 
 fn keyed(key: &[u8], text: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -65,7 +65,7 @@ impl Stage {
 
     async fn trust_for(&self, audience: &str, verb: &str, accounts: &[&str]) -> Result<Output> {
         let mut command = Command::new(binary::chancery()?);
-        command.args(["trust", "azure", verb, "--issuer", ISSUER, "--endpoint", self.entra.url()]);
+        command.args(["trust", "azure", verb, "--json", "--issuer", ISSUER, "--endpoint", self.entra.url()]);
         command.args(self.identity).args(["--audience", audience, "--service-account"]);
         command.args(accounts.iter().map(|name| format!("ns/{name}")));
         command.env("AZURE_CLIENT_ID", OPERATOR).env("AZURE_TENANT_ID", TENANT);
@@ -143,7 +143,7 @@ async fn trusts_from_nothing(stage: &Stage) -> Result<()> {
     let plan = stage.plan(&["web", "job"], true).await?;
     ensure!(stage.subjects()?.is_empty() && stage.writes() == 0, "a plan changed something");
     let applied = stage.apply(&["web", "job"]).await?;
-    assert_eq!(applied.pointer("/applied"), plan.pointer("/plan"), "what is planned is what is done");
+    assert_eq!(applied.pointer("/plan"), plan.pointer("/plan"), "what is planned is what is done");
     assert_eq!(stage.subjects()?, ["system:serviceaccount:ns:web", "system:serviceaccount:ns:job"]);
     for account in ["web", "job"] {
         let (status, given) = stage.exchange(account).await?;

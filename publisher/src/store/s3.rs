@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
@@ -55,7 +56,7 @@ impl S3Store {
     }
 
     fn key(&self, path: &str) -> String {
-        if self.prefix.is_empty() { path.to_owned() } else { format!("{}/{path}", self.prefix) }
+        below(&self.prefix, path)
     }
 
     async fn get(&self, path: &str, known: Option<&Version>) -> Result<Reading, Failure> {
@@ -123,6 +124,25 @@ impl S3Store {
     async fn limited<T>(&self, work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
         tokio::time::timeout(self.limit, work).await.unwrap_or_else(|elapsed| Err(answer::timed_out(elapsed)))
     }
+}
+
+/// The client of a target, for whoever asks the bucket more than a store does.
+pub(crate) async fn client_of(target: &S3Target) -> Result<Client, TargetError> {
+    client::connect(target).await
+}
+
+/// The AWS configuration of a target, its credentials included.
+pub(crate) async fn configuration_of(target: &S3Target) -> Result<SdkConfig, TargetError> {
+    client::load(target).await
+}
+
+/// The key of the object that a store calls `path`.
+pub(crate) fn key_of(target: &S3Target, path: &str) -> String {
+    below(target.trimmed_prefix(), path)
+}
+
+fn below(prefix: &str, path: &str) -> String {
+    if prefix.is_empty() { path.to_owned() } else { format!("{prefix}/{path}") }
 }
 
 #[async_trait]

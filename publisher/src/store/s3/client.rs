@@ -11,7 +11,7 @@ use aws_config::profile::ProfileFileCredentialsProvider;
 use aws_config::profile::profile_file::{ProfileFileKind, ProfileFiles};
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader};
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_credential_types::provider::{ProvideCredentials, future};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// What servers other than Amazon's are called when nobody says otherwise.
 const USUAL_REGION: &str = "us-east-1";
 
-pub(super) async fn connect(target: &S3Target) -> Result<Client, TargetError> {
+pub(super) async fn load(target: &S3Target) -> Result<SdkConfig, TargetError> {
     let attempt = Duration::from_secs(target.timeout_seconds.into());
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(attempt)
@@ -42,7 +42,11 @@ pub(super) async fn connect(target: &S3Target) -> Result<Client, TargetError> {
             remedy: "name the bucket's region there, in AWS_REGION or in the profile".to_owned(),
         });
     }
-    let mut config = Builder::from(&shared)
+    Ok(shared)
+}
+
+pub(super) async fn connect(target: &S3Target) -> Result<Client, TargetError> {
+    let mut config = Builder::from(&load(target).await?)
         .force_path_style(target.path_style)
         // The SDK's default checksums are refused by some servers that are not Amazon's.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
