@@ -13,7 +13,7 @@
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
-//! | [`mod@doctor`] | why an anonymous reader cannot read |
+//! | [`doctor`] | why an anonymous reader cannot read |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
 #[cfg(any(test, feature = "conformance"))]

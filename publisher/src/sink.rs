@@ -1,6 +1,6 @@
 //! Relying parties that are given the keys themselves, because they cannot or may not read the issuer.
 //!
-//! [`upload`] reads what a sink holds, lets [`chancery_core::upload`] decide and writes what it decided on.
+//! [`upload()`] reads what a sink holds, lets [`chancery_core::upload`] decide and writes what it decided on.
 
 use std::fmt;
 use std::time::Duration;

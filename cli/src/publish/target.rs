@@ -29,7 +29,7 @@ pub struct TargetArgs {
     /// Name the bucket in the path and not in the host name
     #[arg(long, requires = "s3_bucket", conflicts_with_all = ["target_directory", "gcs_bucket"])]
     s3_path_style: bool,
-    /// Another address than https://storage.googleapis.com
+    /// Another address than Google's
     #[arg(long, value_name = "URL", requires = "gcs_bucket", conflicts_with_all = ["target_directory", "s3_bucket"])]
     gcs_endpoint: Option<String>,
     /// Where in the bucket the issuer lies, as a rule the path of the issuer URL
