@@ -15,7 +15,7 @@
 //! | [`doctor`] | why an anonymous reader cannot read, by the exact control that stops it |
 //! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
 //! | [`verify`] | the outside view |
-//! | [`mod@doctor`] | why an anonymous reader cannot read |
+//! | [`doctor`] | why an anonymous reader cannot read |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
 #[cfg(feature = "s3")]

@@ -6,6 +6,7 @@
 //! | module | the place |
 //! |---|---|
 //! | [`config_map`] | a ConfigMap (feature `kube`) |
+//! | `gcp` | a provider of a workload identity pool of Google (feature `gcp`) |
 //! | [`http_put`] | anything that takes an HTTP PUT or POST |
 //! | [`vault`] | the JWT auth method of Vault and OpenBao |
 //! | [`config`] | a sink as configuration names it |

@@ -77,7 +77,7 @@ struct AzureArgs {
 #[derive(clap::Args)]
 #[group(id = "gcs", multiple = true, requires = "gcs_bucket", conflicts_with_all = ["target_directory", "s3_bucket", "azure_container"])]
 struct GcsArgs {
-    /// Another address than https://storage.googleapis.com
+    /// Another address than Google's
     #[arg(long, value_name = "URL")]
     gcs_endpoint: Option<String>,
     /// Where in the bucket the issuer lies, as a rule the path of the issuer URL
