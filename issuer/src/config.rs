@@ -20,6 +20,9 @@ use crate::report::ReportConfig;
 use crate::serve::ServeConfig;
 use crate::source::SourceConfig;
 
+/// Anything shorter would do nothing else than look.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -220,6 +223,13 @@ impl Config {
             for target in &issuer.value.targets {
                 let checked = target.value.to.location();
                 checked.map_err(|problem| (target.referenced.line(), problem.to_string()))?;
+            }
+            if issuer.value.verify.every < SHORTEST_PERIOD {
+                let problem = format!(
+                    "`verify.every` is {:?}; expected 1s or more, such as 60s",
+                    issuer.value.verify.every
+                );
+                return Err((line, problem));
             }
             if issuer.value.sources.is_empty() {
                 let problem =

@@ -23,12 +23,14 @@ use crate::reconcile::{Notices, Reconciler};
 use crate::source::Source;
 use crate::state::StateDirectory;
 use crate::tasks::Tasks;
-use crate::visibility::{Keeper, Shown, Sighted, VisibilityFile, patience};
+use crate::visibility::{Keeper, Observation, Shown, VisibilityFile, patience};
 
 /// Readings waiting for the collector; a source that is faster waits.
 const EVENTS: usize = 64;
-/// Sightings waiting for the keeper.
-const SIGHTINGS: usize = 64;
+/// What the view of the issuer URL itself is called.
+const ISSUER_URL: &str = "issuer URL";
+/// Observations waiting for the keeper.
+const OBSERVATIONS: usize = 64;
 
 /// What the tasks of one issuer have in common, and what ties the issuers together.
 #[derive(Clone, Debug)]
@@ -60,7 +62,7 @@ pub(crate) struct Member {
     outside: Option<Outside>,
     keeper: Keeper,
     /// Whoever sees the keys somewhere says so here. Kept open, since there may be nobody at all.
-    sightings: mpsc::Sender<Sighted>,
+    observations: mpsc::Sender<Observation>,
     publications: watch::Receiver<Option<Arc<Publication>>>,
 }
 
@@ -70,10 +72,8 @@ impl Member {
         let Opening { config, path, state, .. } = opening;
         let owner = config.owner();
         let sources = open_sources(opening).await?;
-        let record = match state {
-            Some(state) => state.load(&owner).map_err(|problem| ConfigError::refuse(path, line, &problem))?,
-            None => Record::default(),
-        };
+        let record = state.map_or_else(|| Ok(Record::default()), |state| state.load(&owner));
+        let record = record.map_err(|problem| ConfigError::refuse(path, line, &problem))?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let (sender, publications) = watch::channel(None);
         let (published, publishings) = watch::channel(0);
@@ -87,14 +87,16 @@ impl Member {
             state: state.map(|state| (state.clone(), owner.clone())),
             metrics: shared.metrics.clone(),
         };
+        let (keeper, observations) = keeper(opening, line, (shared, &publications))?;
         let held = Arc::new(Held::default());
         let mut reconcilers = Vec::new();
         for target in &config.targets {
             let name = target.value.to.display_name();
             let told = (shared.board.clone(), held.clone(), shared.metrics.clone());
+            let behind = (observations.clone(), view_before(&target.value));
             reconcilers.push(Reconciler {
                 issuer: config.url.clone(),
-                notices: Notices::new(&config.url, &name, told),
+                notices: Notices::new(&config.url, &name, told, behind),
                 name,
                 store: open_target(target, opening).await?,
                 owner: owner.clone(),
@@ -107,7 +109,6 @@ impl Member {
                 metrics: shared.metrics.clone(),
             });
         }
-        let (keeper, sightings) = keeper(opening, line, (shared, &publications))?;
         let outside = match config.verify.enabled {
             true => Some(Outside {
                 issuer: config.url.clone(),
@@ -117,14 +118,14 @@ impl Member {
                 publications: publications.clone(),
                 published: publishings,
                 shutdown: shared.shutdown.clone(),
-                sightings: sightings.clone(),
+                observations: observations.clone(),
                 held,
                 board: shared.board.clone(),
                 metrics: shared.metrics.clone(),
             }),
             false => None,
         };
-        Ok(Self { sources, events, collector, reconcilers, outside, keeper, sightings, publications })
+        Ok(Self { sources, events, collector, reconcilers, outside, keeper, observations, publications })
     }
 
     /// Whose it is, and what is seen of it, now and later.
@@ -150,10 +151,10 @@ impl Member {
         if let Some(outside) = self.outside {
             tasks.watching.spawn(outside.run());
         }
-        let (keeper, sightings) = (self.keeper, self.sightings);
+        let (keeper, observations) = (self.keeper, self.observations);
         tasks.watching.spawn(async move {
             keeper.run().await;
-            drop(sightings);
+            drop(observations);
         });
     }
 }
@@ -163,7 +164,7 @@ fn keeper(
     opening: Opening<'_>,
     line: u64,
     (shared, publications): (&Shared, &watch::Receiver<Option<Arc<Publication>>>),
-) -> Result<(Keeper, mpsc::Sender<Sighted>), ConfigError> {
+) -> Result<(Keeper, mpsc::Sender<Observation>), ConfigError> {
     let config = opening.config;
     let file = opening.directory.map(|directory| VisibilityFile::new(directory, &config.owner()));
     let saved = match &file {
@@ -172,18 +173,18 @@ fn keeper(
     };
     let views = views(&config.targets).into_iter().map(|view| view.name);
     let record = Visibility::restore(views, patience(config.verify.every), &saved);
-    let (sightings, receiver) = mpsc::channel(SIGHTINGS);
+    let (observations, receiver) = mpsc::channel(OBSERVATIONS);
     let keeper = Keeper {
         issuer: config.url.clone(),
         shown: Keeper::show(&record),
         record,
-        sightings: receiver,
+        observations: receiver,
         file,
         publications: publications.clone(),
         board: shared.board.clone(),
         metrics: shared.metrics.clone(),
     };
-    Ok((keeper, sightings))
+    Ok((keeper, observations))
 }
 
 /// Tells whoever serves that something changed; several changes before it looks are one.
@@ -213,6 +214,14 @@ async fn open_target(
     opened.map_err(|problem| ConfigError::refuse(opening.path, target.referenced.line(), &problem))
 }
 
+/// The view that a target stands behind: its own address, or the issuer URL.
+fn view_before(target: &PublishedTarget) -> String {
+    match target.public_url {
+        Some(_) => target.to.display_name(),
+        None => ISSUER_URL.to_owned(),
+    }
+}
+
 /// The issuer URL itself, and every target that relying parties read at an address of its own.
 fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
     let names = || targets.iter().map(|target| target.value.to.display_name());
@@ -223,7 +232,7 @@ fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
     });
     // Any of the targets may stand behind the issuer URL, or this process.
     let holders = names().chain([OURSELVES.to_owned()]).collect();
-    std::iter::once(View { name: "issuer URL".to_owned(), base: None, holders }).chain(mirrors).collect()
+    std::iter::once(View { name: ISSUER_URL.to_owned(), base: None, holders }).chain(mirrors).collect()
 }
 
 fn verifier(opening: Opening<'_>) -> Result<Verifier, String> {

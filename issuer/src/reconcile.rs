@@ -106,6 +106,7 @@ impl Reconciler {
             adopt_unmarked: self.adopt,
         };
         let result = publish_again(self.store.as_ref(), desired, seen).await;
+        self.notices.found_missing(seen.take_missing()).await;
         self.notices.take(&result, &seen.take_drift());
         result
     }

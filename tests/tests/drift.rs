@@ -250,6 +250,13 @@ async fn what_is_changed_or_deleted_in_a_bucket_is_noticed_and_repaired() -> Res
     ensure!(note.contains("target bucket: the JWKS was changed under our marker"), "{note}");
     ensure!(note.contains("repaired"), "{note}");
 
+    // Our writer was the one who missed it, before any edge was asked: relying parties may have read there.
+    let (url, gap) = (stage.site.url(ISSUER), "edge=\"target bucket\"");
+    let labels = [("issuer", url.as_str()), ("view", "issuer URL"), ("kid", stage.key.kid.as_str())];
+    let seen = async || Ok(stage.site.metric("chancery_key_visible_seconds", &labels).await? > Some(0.0));
+    wait::until("a key that was seen for a time", seen).await.with_context(|| stage.service.log())?;
+    ensure!(!stage.service.log().contains(gap), "nothing was missing so far: {}", stage.service.log());
+
     // Twice is one Event with a count.
     for times in 1..=2 {
         stage.stranger().removes().await?;
@@ -264,6 +271,7 @@ async fn what_is_changed_or_deleted_in_a_bucket_is_noticed_and_repaired() -> Res
         });
         counted.await.with_context(|| stage.service.log())?;
     }
+    ensure!(stage.service.log().contains(gap), "{}", stage.service.log());
     stage.reported.carries("target bucket", calm, &stage.service).await?;
     stage.reported.carries("target bucket", ("OwnedByUs", "True", "OurMarker"), &stage.service).await?;
     let owner = stage.reported.config_map().await?;
