@@ -7,7 +7,8 @@
 //! Rules, in the order in which the code applies them:
 //!
 //! 1. An edge that was read and does not show a key is a gap: the time of that key in that view starts again from
-//!    nothing. One edge is enough, whatever the others show: somebody reads it.
+//!    nothing. One edge is enough, whatever the others show: somebody reads it. So is a key that our own writer finds
+//!    missing in what stands behind the view, although no edge has been asked in that moment.
 //! 2. An edge that could not be read proves neither. Nobody else gets a set without the key from it, so nothing is
 //!    lost; but nothing is proven, so no time runs for the view until all its edges are read again. The same holds for
 //!    a view without a single edge.
@@ -174,6 +175,27 @@ impl Visibility {
         if view.longest_max_age > self.longest_max_age {
             self.longest_max_age = view.longest_max_age;
             changes.extend(self.longest_max_age.map(Change::LongestMaxAge));
+        }
+        changes
+    }
+
+    /// Takes what a writer found: that `origin`, which stands behind a view, lacks these keys. It counts as an edge that
+    /// does not show them until the view is seen again.
+    pub fn found_missing(&mut self, view: &str, origin: &str, kids: &BTreeSet<KeyId>) -> Vec<Change> {
+        let Some(view) = self.views.get_mut(view).filter(|_| !kids.is_empty()) else { return Vec::new() };
+        let mut changes = Vec::new();
+        for kid in kids {
+            let lost = view.keys.remove(kid).unwrap_or_default();
+            if lost != KeyTime::default() {
+                let (kid, edge) = (kid.clone(), origin.to_owned());
+                changes.push(Change::Gap { kid, edge, after: lost.visible_for });
+            }
+        }
+        if view.unseen_for.is_some() {
+            let shown: BTreeSet<KeyId> =
+                read(&view.edges).flat_map(|(_, seen)| &seen.kids).cloned().collect();
+            let seen = Seen { kids: shown.difference(kids).cloned().collect(), ..Seen::default() };
+            view.edges.insert(origin.to_owned(), EdgeSight::Read(seen));
         }
         changes
     }

@@ -130,6 +130,25 @@ fn what_a_sighting_takes_counts_once_the_next_one_confirms_it() {
 }
 
 #[test]
+fn a_key_that_our_writer_finds_missing_starts_again_although_every_edge_showed_it() {
+    let mut record = record();
+    record.observe(sighting(&[read(&[1, 2])]));
+    later(&mut record, &[read(&[1, 2])]);
+    let gap = Change::Gap { kid: id(1), edge: "target bucket".to_owned(), after: seconds(60) };
+    assert_eq!(record.found_missing("v", "target bucket", &[id(1), id(3)].into()), [gap]);
+    assert_eq!((visible_for(&record, 1), visible_for(&record, 2)), (None, Some(60)));
+    let reasons = record.is_visible_everywhere(&id(1), Duration::ZERO).expect_err("it is not at the origin");
+    let missing = Obstacle::Missing { view: "v".to_owned(), edge: "target bucket".to_owned() };
+    assert_eq!(reasons, [missing]);
+    assert_eq!(record.is_visible_everywhere(&id(2), Duration::ZERO), Ok(()));
+    assert_eq!(record.found_missing("v", "target bucket", &[].into()), []);
+    assert_eq!(record.found_missing("another", "target bucket", &[id(2)].into()), []);
+    later(&mut record, &[read(&[1, 2])]);
+    assert_eq!((visible_for(&record, 1), visible_for(&record, 2)), (Some(0), Some(120)));
+    assert_eq!(record.is_visible_everywhere(&id(1), Duration::ZERO), Ok(()));
+}
+
+#[test]
 fn every_obstacle_is_named_with_its_view_and_edge() {
     let mut record = Visibility::new(["copy", "v"], PATIENCE);
     let ask = |record: &Visibility, wait| record.is_visible_everywhere(&id(1), seconds(wait));
@@ -218,7 +237,12 @@ fn a_record_is_strict_and_keeps_what_was_proven() {
 #[derive(Clone, Debug)]
 enum Op {
     Elapse(u64),
-    See { edges: Vec<EdgeSight>, took: u64 },
+    See {
+        edges: Vec<EdgeSight>,
+        took: u64,
+    },
+    /// Our own writer finds the key missing behind the view.
+    WriterMisses,
     Restart,
 }
 
@@ -230,7 +254,7 @@ fn any_edge() -> impl Strategy<Value = EdgeSight> {
 fn any_op() -> impl Strategy<Value = Op> {
     let see =
         (prop::collection::vec(any_edge(), 0..4), 0u64..20).prop_map(|(edges, took)| Op::See { edges, took });
-    prop_oneof![4 => (0u64..80).prop_map(Op::Elapse), 1 => (0u64..400).prop_map(Op::Elapse), 6 => see, 1 => Just(Op::Restart)]
+    prop_oneof![4 => (0u64..80).prop_map(Op::Elapse), 1 => (0u64..400).prop_map(Op::Elapse), 6 => see, 1 => Just(Op::WriterMisses), 1 => Just(Op::Restart)]
 }
 
 /// What each sighting said of one key, with its start and end on a clock that also runs on.
@@ -294,6 +318,10 @@ fn run(ops: &[Op]) -> (Visibility, u64, Vec<(Said, u64, u64)>) {
                     _ => Said::Everywhere,
                 };
                 history.push((said, start, now));
+            }
+            Op::WriterMisses => {
+                record.found_missing("v", "target bucket", &[id(1)].into());
+                history.push((Said::Gap, now, now));
             }
             Op::Restart => {
                 let json = serde_json::to_string(&record.record()).expect("text");

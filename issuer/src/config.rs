@@ -21,6 +21,9 @@ use crate::report::ReportConfig;
 use crate::serve::ServeConfig;
 use crate::source::SourceConfig;
 
+/// Anything shorter would do nothing else than look.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -236,6 +239,13 @@ impl Config {
                 checked.map_err(|problem| (target.referenced.line(), problem.to_string()))?;
             }
             check_sinks(&issuer.value.sinks)?;
+            if issuer.value.verify.every < SHORTEST_PERIOD {
+                let problem = format!(
+                    "`verify.every` is {:?}; expected 1s or more, such as 60s",
+                    issuer.value.verify.every
+                );
+                return Err((line, problem));
+            }
             if issuer.value.sources.is_empty() {
                 let problem =
                     format!("issuer {} has no `sources`; say where its keys come from", issuer.value.url);

@@ -21,7 +21,7 @@ use crate::source::Source;
 use crate::state::{Saved, StateStore};
 use crate::tasks::Tasks;
 use crate::uploads::Uploader;
-use crate::visibility::{Keeper, Shown, Sighted};
+use crate::visibility::{Keeper, Observation, Shown};
 
 mod watchers;
 mod writers;
@@ -91,7 +91,7 @@ pub(crate) struct Member {
     outside: Option<Outside>,
     keeper: Keeper,
     /// Whoever sees the keys somewhere says so here. Kept open, since there may be nobody at all.
-    sightings: mpsc::Sender<Sighted>,
+    observations: mpsc::Sender<Observation>,
     pace: Pace,
 }
 
@@ -112,12 +112,17 @@ impl Member {
             shutdown: shared.shutdown.clone(),
         };
         let held = Arc::new(Held::default());
-        let told = writers::Told { published, lessons: teach, held: held.clone() };
+        let (keeper, observations) = watchers::keeper(opening, &saved.owner, (shared, &publications))?;
+        let told = writers::Told {
+            published,
+            lessons: teach,
+            held: held.clone(),
+            observations: observations.clone(),
+        };
         let reconcilers = writers::reconcilers(opening, &saved, (shared, &told)).await?;
         let uploaders = writers::uploaders(opening, &saved.owner, shared).await?;
-        let (keeper, sightings) = watchers::keeper(opening, &saved.owner, (shared, &publications))?;
-        let seen =
-            watchers::Seen { publications, published: publishings, sightings: sightings.clone(), held };
+        let observed = observations.clone();
+        let seen = watchers::Seen { publications, published: publishings, observations: observed, held };
         let outside = watchers::outside(opening, (shared, seen))?;
         let index =
             Index::new(config.url.clone(), config.cache(), config.residence, (sources.len(), &saved.record));
@@ -133,7 +138,7 @@ impl Member {
             state: state.cloned(),
             metrics: shared.metrics.clone(),
         };
-        Ok(Self { sources, events, collector, reconcilers, uploaders, outside, keeper, sightings, pace })
+        Ok(Self { sources, events, collector, reconcilers, uploaders, outside, keeper, observations, pace })
     }
 
     /// Whose it is, and what is seen of it, now and later.
@@ -157,16 +162,16 @@ impl Member {
             tasks.writing.spawn(self.pace.clone().run(reconciler));
         }
         for uploader in self.uploaders {
-            tasks.watching.spawn(watchers::sight_copies(uploader.view(), self.sightings.clone()));
+            tasks.watching.spawn(watchers::sight_copies(uploader.view(), self.observations.clone()));
             tasks.writing.spawn(self.pace.clone().run(uploader));
         }
         if let Some(outside) = self.outside {
             tasks.watching.spawn(outside.run());
         }
-        let (keeper, sightings) = (self.keeper, self.sightings);
+        let (keeper, observations) = (self.keeper, self.observations);
         tasks.watching.spawn(async move {
             keeper.run().await;
-            drop(sightings);
+            drop(observations);
         });
     }
 }

@@ -19,7 +19,7 @@ use crate::conditions::{Board, Subject};
 use crate::held::Held;
 use crate::index::Publication;
 use crate::metrics::Metrics;
-use crate::visibility::Sighted;
+use crate::visibility::Observation;
 
 mod served;
 
@@ -59,7 +59,7 @@ pub struct Outside {
     /// Ends the task.
     pub shutdown: watch::Receiver<bool>,
     /// Told about everything that is seen.
-    pub sightings: mpsc::Sender<Sighted>,
+    pub observations: mpsc::Sender<Observation>,
     /// What the targets hold.
     pub held: Arc<Held>,
     /// Where conditions go.
@@ -118,7 +118,7 @@ impl Outside {
             memory.answers_past_caches |= probe.answers_past_caches();
             let sighting = probe.sighting(&view.name, memory.answers_past_caches);
             // The keeper ends only with the process.
-            let _ = self.sightings.send(Sighted::now(sighting)).await;
+            let _ = self.observations.send(Observation::seen(sighting)).await;
             let mut findings = probe.findings();
             findings.extend(self.compare(view, &probe));
             self.say(view, memory, (&probe, &findings));

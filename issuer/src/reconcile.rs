@@ -94,6 +94,7 @@ impl Reconciler {
             adopt_unmarked: self.adopt,
         };
         let result = publish_again(self.store.as_ref(), desired, &mut self.seen).await;
+        self.notices.found_missing(self.seen.take_missing()).await;
         if !matches!(&result, Err(PublishError::Blocked { blocked: Blocked::Behind { .. }, .. })) {
             self.notices.take(&result, &self.seen.take_drift());
         }

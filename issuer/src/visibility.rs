@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  outside view ──┐
-//!                 ├─ Sighted ─▶ Keeper ──▶ record (core::visibility) ──▶ file, metrics, condition `Visible`
-//!  uploaded copies┘                              └─▶ Shown: the admin port, a rotation
+//!  uploaded copies├─ Observation ─▶ Keeper ──▶ record (core::visibility) ──▶ file, metrics, condition `Visible`
+//!  our own writers┘                                   └─▶ Shown: the admin port, a rotation
 //! ```
 //!
 //! Whoever sees something says when the seeing ended, so that a queue in between adds no time.
@@ -32,19 +32,31 @@ pub use file::{VisibilityFile, VisibilityFileError};
 /// Times are saved this often when nothing but time changes, so that a crash costs no more of a wait.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 
-/// A sighting, and when it ended.
+/// What somebody found out about a view.
 #[derive(Clone, Debug)]
-pub struct Sighted {
-    /// What was seen.
-    pub sighting: Sighting,
-    /// When the last of it was read.
-    pub ended: Instant,
+pub enum Observation {
+    /// Its edges were read.
+    Sighted {
+        /// What was seen.
+        sighting: Sighting,
+        /// When the last of it was read.
+        ended: Instant,
+    },
+    /// A writer found keys missing in what stands behind it.
+    Missing {
+        /// The view.
+        view: String,
+        /// What lacks the keys.
+        origin: String,
+        /// The keys.
+        kids: BTreeSet<KeyId>,
+    },
 }
 
-impl Sighted {
+impl Observation {
     /// A sighting that has ended now.
-    pub fn now(sighting: Sighting) -> Self {
-        Self { sighting, ended: Instant::now() }
+    pub fn seen(sighting: Sighting) -> Self {
+        Self::Sighted { sighting, ended: Instant::now() }
     }
 }
 
@@ -78,7 +90,7 @@ pub struct Keeper {
     /// The record, with whatever was saved.
     pub record: Visibility,
     /// What is seen. The sender may be cloned for whoever sees something.
-    pub sightings: mpsc::Receiver<Sighted>,
+    pub observations: mpsc::Receiver<Observation>,
     /// Where the record is shown.
     pub shown: watch::Sender<Shown>,
     /// Where it is saved.
@@ -101,18 +113,21 @@ impl Keeper {
     pub async fn run(mut self) {
         let mut counted = Instant::now();
         let mut saved = None;
-        let mut seen_once = self.seen_before();
-        while let Some(Sighted { sighting, ended }) = self.sightings.recv().await {
-            self.record.elapse(ended.saturating_duration_since(counted));
-            counted = counted.max(ended);
-            let view = sighting.view.clone();
-            let changes = self.record.observe(sighting);
-            for change in &changes {
-                self.say(&view, change);
-                if let Change::Appeared { kid } = change {
-                    seen_once.insert((view.clone(), kid.clone()));
+        let mut seen_once = self.proven();
+        while let Some(observation) = self.observations.recv().await {
+            let (view, changes) = match observation {
+                Observation::Sighted { sighting, ended } => {
+                    self.record.elapse(ended.saturating_duration_since(counted));
+                    counted = counted.max(ended);
+                    (sighting.view.clone(), self.record.observe(sighting))
                 }
-            }
+                Observation::Missing { view, origin, kids } => {
+                    let changes = self.record.found_missing(&view, &origin, &kids);
+                    (view, changes)
+                }
+            };
+            changes.iter().for_each(|change| self.say(&view, change));
+            seen_once.extend(self.proven());
             let due = saved.is_none_or(|saved: Instant| saved.elapsed() >= SAVE_EVERY);
             if (due || !changes.is_empty()) && self.save() {
                 saved = Some(Instant::now());
@@ -123,10 +138,12 @@ impl Keeper {
         }
     }
 
-    /// The keys that were proven before the restart, by view.
-    fn seen_before(&self) -> BTreeSet<(String, KeyId)> {
+    /// The keys that were seen for any time, by view: one that is missed then was there.
+    fn proven(&self) -> BTreeSet<(String, KeyId)> {
         let views = self.record.views();
-        views.flat_map(|(name, view)| view.keys().map(|(kid, _)| (name.to_owned(), kid.clone()))).collect()
+        let keys = views.flat_map(|(name, view)| view.keys().map(move |(kid, time)| (name, kid, time)));
+        let seen = keys.filter(|(_, _, time)| !time.is_zero());
+        seen.map(|(name, kid, _)| (name.to_owned(), kid.clone())).collect()
     }
 
     fn say(&self, view: &str, change: &Change) {

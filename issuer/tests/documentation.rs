@@ -85,6 +85,12 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("    sources:\n      - files: { paths: [sa.pub] }", "    sources: []", 2, "no `sources`"),
         ("    targets:\n      - to: { directory: { path: www } }", "    owner: a b", 5, "visible ASCII"),
         ("    targets:\n      - to: { directory: { path: www } }", "    residence: soon", 5, ""),
+        (
+            "    targets:\n      - to: { directory: { path: www } }",
+            "    verify: { every: 0s }",
+            2,
+            "1s or more",
+        ),
         ("    targets:\n      - to: { directory: { path: www } }\n", "", 1, "neither"),
     ] {
         let bad = good.replace(from, to);

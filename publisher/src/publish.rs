@@ -14,11 +14,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chancery_core::drift::{self, Drift};
+use chancery_core::jwks::ObservedJwks;
 use chancery_core::marker::Edition;
 use chancery_core::publication::{
     self, Blocked, Desired, Observed, Plan, Reason, StoredObject, Version, Write,
 };
-use chancery_core::{Document, DocumentKind, DocumentSet, KeyId, Marker};
+use chancery_core::{Document, DocumentKind, DocumentSet, KeyId, Marker, PublicKey};
 
 use crate::store::{DocumentStore, Put, Reading, StoreError, StoreErrorKind};
 
@@ -47,6 +48,7 @@ pub struct Outcome {
 pub struct LastSeen {
     observed: Observed,
     drift: Vec<Drift>,
+    missing: BTreeSet<KeyId>,
 }
 
 impl LastSeen {
@@ -55,8 +57,19 @@ impl LastSeen {
         std::mem::take(&mut self.drift)
     }
 
+    /// Keys that were wanted and not there in any reading since this was asked last, whoever took them away. Relying
+    /// parties may have read the target then.
+    pub fn take_missing(&mut self) -> BTreeSet<KeyId> {
+        std::mem::take(&mut self.missing)
+    }
+
     fn saw(&mut self, desired: Desired<'_>, observed: Observed) {
         self.drift.extend(drift::compare(desired, &self.observed, &observed));
+        let there = observed.jwks.as_ref().and_then(|object| ObservedJwks::parse(&object.bytes).ok());
+        let there: BTreeSet<&KeyId> =
+            there.iter().flat_map(ObservedJwks::keys).map(PublicKey::key_id).collect();
+        let wanted = desired.documents.jwks().keys().iter().map(PublicKey::key_id);
+        self.missing.extend(wanted.filter(|kid| !there.contains(kid)).cloned());
         self.observed = observed;
     }
 

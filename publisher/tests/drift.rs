@@ -11,7 +11,7 @@ use chancery_publisher::publish::{LastSeen, publish_again};
 use chancery_publisher::{Outcome, PublishError, StoreErrorKind, observe};
 use proptest::prelude::*;
 
-use self::faults::{Fault, FaultyStore, documents, id, owner};
+use self::faults::{Fault, FaultyStore, documents, id, ids, owner};
 
 #[allow(dead_code, reason = "every test binary uses a part")]
 mod faults;
@@ -46,9 +46,11 @@ async fn tampering_under_our_marker_is_noticed_once_and_repaired() {
 
     let smaller = documents(&[1]).document(DocumentKind::Jwks).bytes;
     store.place(DocumentKind::Jwks, StoredObject { bytes: smaller, ..jwks(&store).await });
+    assert_eq!(seen.take_missing(), ids([1, 2]), "before the first publication");
     let outcome = publish(&store, &[1, 2], &mut seen).await.unwrap();
     assert_eq!(outcome.written, [DocumentKind::Jwks]);
     assert_eq!(seen.take_drift(), of_jwks(DriftKind::Changed));
+    assert_eq!(seen.take_missing(), ids([2]));
     assert_eq!(jwks(&store).await.bytes, documents(&[1, 2]).document(DocumentKind::Jwks).bytes);
     publish(&store, &[1, 2], &mut seen).await.unwrap();
     assert_eq!(seen.take_drift(), []);

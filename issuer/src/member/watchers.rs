@@ -18,17 +18,19 @@ use crate::index::Publication;
 use crate::outside::{OURSELVES, Outside, View};
 use crate::state::StateStore;
 use crate::uploads::SinkView;
-use crate::visibility::{Keeper, Sighted, VisibilityFile, patience};
+use crate::visibility::{Keeper, Observation, VisibilityFile, patience};
 
-/// Sightings waiting for the keeper.
-const SIGHTINGS: usize = 64;
+/// What the view of the issuer URL itself is called.
+const ISSUER_URL: &str = "issuer URL";
+/// Observations waiting for the keeper.
+const OBSERVATIONS: usize = 64;
 
 /// What the outside view is told, and whom it tells.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
     pub published: watch::Receiver<u64>,
-    pub sightings: mpsc::Sender<Sighted>,
+    pub observations: mpsc::Sender<Observation>,
     pub held: Arc<Held>,
 }
 
@@ -48,7 +50,7 @@ pub(super) fn outside(
         publications: seen.publications,
         published: seen.published,
         shutdown: shared.shutdown.clone(),
-        sightings: seen.sightings,
+        observations: seen.observations,
         held: seen.held,
         board: shared.board.clone(),
         metrics: shared.metrics.clone(),
@@ -60,7 +62,7 @@ pub(super) fn keeper(
     opening: Opening<'_>,
     owner: &Owner,
     (shared, publications): (&Shared, &watch::Receiver<Option<Arc<Publication>>>),
-) -> Result<(Keeper, mpsc::Sender<Sighted>), ConfigError> {
+) -> Result<(Keeper, mpsc::Sender<Observation>), ConfigError> {
     let Opening { config, path, line, state, .. } = opening;
     let file = state.and_then(StateStore::directory).map(|directory| VisibilityFile::new(directory, owner));
     let saved = match &file {
@@ -70,34 +72,45 @@ pub(super) fn keeper(
     let copies = config.sinks.iter().map(|sink| sink.value.display_name());
     let views = views(&config.targets).into_iter().map(|view| view.name).chain(copies);
     let record = Visibility::restore(views, patience(config.verify.every), &saved);
-    let (sightings, receiver) = mpsc::channel(SIGHTINGS);
+    let (observations, receiver) = mpsc::channel(OBSERVATIONS);
     let keeper = Keeper {
         issuer: config.url.clone(),
         shown: Keeper::show(&record),
         record,
-        sightings: receiver,
+        observations: receiver,
         file,
         publications: publications.clone(),
         board: shared.board.clone(),
         metrics: shared.metrics.clone(),
     };
-    Ok((keeper, sightings))
+    Ok((keeper, observations))
 }
 
 /// Tells the keeper what a sink holds after each of its rounds.
-pub(super) async fn sight_copies(mut copies: watch::Receiver<SinkView>, sightings: mpsc::Sender<Sighted>) {
+pub(super) async fn sight_copies(
+    mut copies: watch::Receiver<SinkView>,
+    observations: mpsc::Sender<Observation>,
+) {
     while copies.changed().await.is_ok() {
         let SinkView { name, held } = copies.borrow_and_update().clone();
         let sighting = match held.is_empty() {
             true => Sighting::of_unreadable_copy(name, "it was not read by this replica", Duration::ZERO),
             false => Sighting::of_copy(name, held, Duration::ZERO),
         };
-        if sightings.send(Sighted::now(sighting)).await.is_err() {
+        if observations.send(Observation::seen(sighting)).await.is_err() {
             break;
         }
     }
     // The uploader ends with the process.
     std::future::pending::<()>().await;
+}
+
+/// The view that a target stands behind: its own address, or the issuer URL.
+pub(super) fn view_before(target: &PublishedTarget) -> String {
+    match target.public_url {
+        Some(_) => target.to.display_name(),
+        None => ISSUER_URL.to_owned(),
+    }
 }
 
 /// The issuer URL itself, and every target that relying parties read at an address of its own.
@@ -110,7 +123,7 @@ fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<View> {
     });
     // Any of the targets may stand behind the issuer URL, or this process.
     let holders = names().chain([OURSELVES.to_owned()]).collect();
-    std::iter::once(View { name: "issuer URL".to_owned(), base: None, holders }).chain(mirrors).collect()
+    std::iter::once(View { name: ISSUER_URL.to_owned(), base: None, holders }).chain(mirrors).collect()
 }
 
 /// Reads an issuer as its configuration says that relying parties do.

@@ -6,6 +6,7 @@ use chancery_core::Owner;
 use chancery_publisher::publish::LastSeen;
 use tokio::sync::{mpsc, watch};
 
+use super::watchers::view_before;
 use super::{Opening, Shared};
 use crate::collect::Lesson;
 use crate::config::ConfigError;
@@ -14,6 +15,7 @@ use crate::pace::LastProblem;
 use crate::reconcile::{Notices, Reconciler};
 use crate::state::Saved;
 use crate::uploads::{Uploader, open_sink};
+use crate::visibility::Observation;
 
 /// Whom reconcilers tell what they did and found.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(super) struct Told {
     pub published: watch::Sender<u64>,
     pub lessons: mpsc::Sender<Lesson>,
     pub held: Arc<Held>,
+    pub observations: mpsc::Sender<Observation>,
 }
 
 pub(super) async fn reconcilers(
@@ -39,9 +42,10 @@ pub(super) async fn reconcilers(
             .await
             .map_err(|problem| ConfigError::refuse(opening.path, target.referenced.line(), &problem))?;
         let heard = (shared.board.clone(), told.held.clone(), shared.metrics.clone());
+        let behind = (told.observations.clone(), view_before(&target.value));
         reconcilers.push(Reconciler {
             issuer: issuer.clone(),
-            notices: Notices::new(issuer, &name, heard),
+            notices: Notices::new(issuer, &name, heard, behind),
             known: saved.targets.get(&name).cloned(),
             adopted: false,
             name,

@@ -8,11 +8,13 @@ use chancery_core::marker::Edition;
 use chancery_core::publication::Blocked;
 use chancery_core::{IssuerUrl, KeyId};
 use chancery_publisher::publish::{Outcome, PublishError};
+use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use crate::conditions::{Board, ConditionType, Subject, Verdict};
 use crate::held::Held;
 use crate::metrics::{Metrics, TargetLabels};
+use crate::visibility::Observation;
 
 /// The voice of one target.
 #[derive(Debug)]
@@ -22,24 +24,32 @@ pub struct Notices {
     board: Arc<Board>,
     held: Arc<Held>,
     metrics: Arc<Metrics>,
+    /// Told about keys that are missing.
+    observations: mpsc::Sender<Observation>,
+    /// The view that the target stands behind.
+    view: String,
     /// Keys that somebody put there under our marker while we looked.
     intruders: BTreeSet<KeyId>,
 }
 
 impl Notices {
-    /// The voice of the target that the configuration calls `target`.
+    /// The voice of the target that the configuration calls `target`, which stands behind a view.
     pub fn new(
         issuer: &IssuerUrl,
         target: &str,
         (board, held, metrics): (Arc<Board>, Arc<Held>, Arc<Metrics>),
+        (observations, view): (mpsc::Sender<Observation>, String),
     ) -> Self {
-        Self {
-            issuer: issuer.clone(),
-            target: target.to_owned(),
-            board,
-            held,
-            metrics,
-            intruders: BTreeSet::new(),
+        let (issuer, target) = (issuer.clone(), target.to_owned());
+        Self { issuer, target, board, held, metrics, observations, view, intruders: BTreeSet::new() }
+    }
+
+    /// Says which keys were wanted and not there: whoever read the target then has a set without them.
+    pub async fn found_missing(&self, kids: BTreeSet<KeyId>) {
+        if !kids.is_empty() {
+            let (view, origin) = (self.view.clone(), format!("target {}", self.target));
+            // The keeper ends only with the process.
+            let _ = self.observations.send(Observation::Missing { view, origin, kids }).await;
         }
     }
 
