@@ -57,7 +57,12 @@ fn a_configuration_of_sinks_alone_is_complete_and_a_bad_sink_is_refused_with_its
     assert_eq!(config.issuers[0].value.sinks.len(), 2);
     for (from, to, line, word) in [
         ("name: one", "nmae: one", 6, "nmae"),
-        ("configMap: { namespace: n, name: c }", "adopt: true", 6, "`vault`, `configMap` and `httpPut`"),
+        (
+            "configMap: { namespace: n, name: c }",
+            "adopt: true",
+            6,
+            "`vault`, `configMap`, `gcpProvider` and `httpPut`",
+        ),
         ("namespace: n", "namespace: N", 6, "lower-case"),
         ("httpPut:", "name: one\n        httpPut:", 8, "two sinks are called"),
         ("{{jwks}}", "{{keys}}", 8, "{{keys}} (line 1 column 11 of the body)"),

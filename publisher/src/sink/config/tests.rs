@@ -47,7 +47,7 @@ fn refuses(yaml: &str, words: [&str; 2]) {
 #[test]
 fn refuses_what_cannot_be_meant_so() {
     for (yaml, words) in [
-        ("{}".to_owned(), ["`vault`, `configMap` and `httpPut`", ""]),
+        ("{}".to_owned(), ["`vault`, `configMap`, `gcpProvider` and `httpPut`", ""]),
         (
             format!("{{configMap: {{namespace: n, name: c}}, {HTTP}}}"),
             ["`configMap` and `httpPut`", "expected one"],
