@@ -12,6 +12,7 @@ use chancery_core::profile::RelyingParty;
 use chancery_core::{CachePolicy, IssuerUrl, Owner};
 use chancery_publisher::sink::SinkConfig;
 use chancery_publisher::target::TargetConfig;
+use chancery_publisher::trust::Registration;
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
@@ -67,6 +68,9 @@ pub struct IssuerConfig {
     /// Relying parties that are given the keys themselves.
     #[serde(default)]
     pub sinks: Vec<Spanned<SinkConfig>>,
+    /// Clouds that are to trust the issuer. The service leaves them alone; `chancery publish restore` makes them again.
+    #[serde(default)]
+    pub registrations: Vec<Spanned<Registration>>,
     /// The look from outside.
     #[serde(default)]
     pub verify: VerifyConfig,
@@ -239,6 +243,10 @@ impl Config {
                 checked.map_err(|problem| (target.referenced.line(), problem.to_string()))?;
             }
             check_sinks(&issuer.value.sinks)?;
+            for registration in &issuer.value.registrations {
+                let cloud = registration.value.cloud();
+                cloud.map_err(|problem| (registration.referenced.line(), problem.to_string()))?;
+            }
             if issuer.value.verify.every < SHORTEST_PERIOD {
                 let problem = format!(
                     "`verify.every` is {:?}; expected 1s or more, such as 60s",
@@ -299,6 +307,9 @@ impl Config {
                 let gcs = target.value.to.gcs.iter_mut();
                 gcs.filter_map(|gcs| gcs.credentials_file.as_mut()).for_each(start);
             }
+        }
+        for registration in self.issuers.iter_mut().flat_map(|issuer| &mut issuer.value.registrations) {
+            registration.value.start_paths_at(folder);
         }
         for sink in self.issuers.iter_mut().flat_map(|issuer| &mut issuer.value.sinks) {
             sink.value.start_paths_at(folder);

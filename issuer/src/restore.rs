@@ -17,16 +17,23 @@ use std::time::Duration;
 
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::marker::Edition;
-use chancery_core::publication::{Desired, Known, Observed, Plan, StoredObject};
+use chancery_core::publication::{Observed, StoredObject};
 use chancery_core::{IssuerUrl, KeyId, Owner, PublicKey};
-use chancery_publisher::publish::{self, Outcome};
+use chancery_publisher::publish;
+use chancery_publisher::trust::Registrar;
 use chancery_publisher::{DocumentStore, default_owner};
 
+use self::steps::{Mode, Sink};
 use crate::config::{Config, ConfigError, IssuerConfig};
 use crate::index::{Index, Publication};
 use crate::member::open_sources;
 use crate::source::{SourceEvent, read_once};
 use crate::state::{Kept, Saved, StateError, StateStore, random_owner};
+use crate::uploads::open_sink;
+
+mod steps;
+
+pub use steps::Step;
 
 /// How long the sources are waited for; what is recorded and published must do then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,6 +54,8 @@ pub struct Restoration {
     /// What will be published; `None` when no key was found anywhere.
     pub publication: Option<Arc<Publication>>,
     targets: Vec<Target>,
+    sinks: Vec<Sink>,
+    registrations: Vec<Box<dyn Registrar>>,
     index: Index,
 }
 
@@ -114,54 +123,38 @@ impl Restoration {
             unread,
             publication: None,
             targets,
+            sinks: open_sinks(issuer, path, base).await?,
+            registrations: Vec::new(),
             index,
         };
         restoration.read_sources(issuer, path, base).await?;
         restoration.import();
+        let jwks = restoration.publication.as_ref().map(|publication| publication.documents.jwks().clone());
+        for registration in &issuer.registrations {
+            let registrar = registration.value.registrar(&issuer.url, jwks.as_ref()).await;
+            let line = registration.referenced.line();
+            let registrar = registrar.map_err(|problem| ConfigError::refuse(path, line, &problem))?;
+            restoration.registrations.push(registrar);
+        }
         Ok(restoration)
     }
 
-    /// What publishing would write on each target, by name.
-    pub async fn plan(&self) -> Vec<(String, Result<Plan, String>)> {
-        let mut plans = Vec::new();
-        for target in &self.targets {
-            let edition = target.edition();
-            let plan = match self.desired(target, edition.as_ref()) {
-                Some(desired) => {
-                    publish::prepare(target.store.as_ref(), desired).await.map_err(|p| crate::chain(&p))
-                }
-                None => Err(NO_KEY.to_owned()),
-            };
-            plans.push((target.name.clone(), plan));
-        }
-        plans
+    /// What would be done in each place. Changes nothing.
+    pub async fn plan(&self) -> Vec<Step> {
+        self.steps(Mode::Plan).await
     }
 
-    /// Saves the state, then publishes to each target; what fails on one keeps nobody from the others.
+    /// Saves the state, then publishes to each target, uploads to each sink and makes each registration; what fails in
+    /// one place keeps nobody from the others.
     ///
     /// # Errors
     /// When the state cannot be saved: nothing was published then.
-    pub async fn carry_out(
-        &self,
-        config: &Config,
-        path: &Path,
-    ) -> Result<Vec<(String, Result<Outcome, String>)>, RestoreError> {
+    pub async fn carry_out(&self, config: &Config, path: &Path) -> Result<Vec<Step>, RestoreError> {
         let base = path.parent().unwrap_or(Path::new(""));
         if let Some(state) = open_state(config, path, base).await? {
             self.save(&state).await?;
         }
-        let mut outcomes = Vec::new();
-        for target in &self.targets {
-            let edition = target.edition();
-            let outcome = match self.desired(target, edition.as_ref()) {
-                Some(desired) => {
-                    publish::publish(target.store.as_ref(), desired).await.map_err(|p| crate::chain(&p))
-                }
-                None => Err(NO_KEY.to_owned()),
-            };
-            outcomes.push((target.name.clone(), outcome));
-        }
-        Ok(outcomes)
+        Ok(self.steps(Mode::Apply).await)
     }
 
     async fn save(&self, state: &StateStore) -> Result<(), RestoreError> {
@@ -175,17 +168,6 @@ impl Restoration {
             Kept::Saved => Ok(()),
             Kept::Changed(_) => Err(RestoreError::Running),
         }
-    }
-
-    fn desired<'a>(&'a self, target: &Target, edition: Option<&'a Edition>) -> Option<Desired<'a>> {
-        let publication = self.publication.as_ref()?;
-        Some(Desired {
-            documents: &publication.documents,
-            tombstones: &publication.tombstones,
-            owner: &self.owner,
-            known: edition.map_or(Known::Nothing, Known::Adopted),
-            adopt_unmarked: target.adopt,
-        })
     }
 
     async fn read_sources(
@@ -230,7 +212,15 @@ impl Restoration {
     }
 }
 
-const NO_KEY: &str = "no key was found anywhere, and an empty set is never published; give the configuration a source that shows one";
+async fn open_sinks(config: &IssuerConfig, path: &Path, base: &Path) -> Result<Vec<Sink>, ConfigError> {
+    let mut sinks = Vec::new();
+    for sink in &config.sinks {
+        let opened = open_sink(&sink.value, &config.url, base).await;
+        let opened = opened.map_err(|problem| ConfigError::refuse(path, sink.referenced.line(), &problem))?;
+        sinks.push(Sink { name: sink.value.display_name(), adopt: sink.value.adopt, sink: opened });
+    }
+    Ok(sinks)
+}
 
 /// What relying parties may be using; an entry that is no key of ours blocks the target later, with a reason.
 fn published_keys(bytes: &[u8]) -> Vec<PublicKey> {

@@ -11,6 +11,9 @@ pub mod aws;
 pub mod azure;
 #[cfg(feature = "gcp")]
 pub mod gcp;
+pub mod registration;
+
+pub use registration::Registration;
 
 /// The registration of one issuer with one cloud.
 #[async_trait]

@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::aws_iam::AwsIam;
 use e2e::chancery::{self, Output};
+use e2e::key_api::{self, KeyApi};
 use e2e::key_file::KeyFile;
 use e2e::minio::Minio;
 use e2e::scratch::Scratch;
+use e2e::sigv4::verify::{CREDENTIALS, SESSION_TOKEN};
 use e2e::site::{Site, bucket_target};
 use e2e::{binary, wait};
 use serde_json::{Value, json};
@@ -135,7 +138,7 @@ async fn lost_documents_come_back_from_the_state_and_the_sources() -> Result<()>
     assert_eq!(planned.code, Some(3), "{}", planned.stderr);
     assert!(stage.marker(JWKS).await.is_err(), "a plan changes nothing");
     let report = report(stage.restore(&[]).await?)?;
-    assert_eq!(report.pointer("/targets/0/written"), Some(&json!([JWKS, DISCOVERY])), "{report}");
+    assert_eq!(report.pointer("/steps/0/written"), Some(&json!([JWKS, DISCOVERY])), "{report}");
     assert_eq!(report.pointer("/imported"), Some(&json!([])), "{report}");
     stage.shows(&[&old, &new]).await?;
     assert_eq!((stage.marker(JWKS).await?, stage.marker(DISCOVERY).await?), (owner.clone(), owner));
@@ -219,6 +222,57 @@ async fn a_state_from_a_backup_does_not_bring_a_withdrawn_key_back() -> Result<(
     stage.serve_until(&[&new, &latest]).await?;
     let state: Value = serde_json::from_slice(&fs::read(stage.state()?)?)?;
     assert_eq!(state.pointer("/record/tombstones"), Some(&json!([old.kid])), "{state}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn uploads_and_registrations_come_back_with_the_documents() -> Result<()> {
+    let (dir, keys) = (Scratch::new("restore")?, Scratch::new("keys")?);
+    let key = KeyFile::new(&keys, "sa")?;
+    let api = KeyApi::start("secret").await?;
+    let actions = ["Get", "Create", "Tag"].map(|verb| format!("iam:{verb}OpenIDConnectProvider"));
+    let provider = "arn:aws:iam::123456789012:oidc-provider/id.example.com/cluster-a";
+    let policy = json!({ "Version": "2012-10-17", "Statement": [
+        { "Effect": "Allow", "Action": actions, "Resource": provider },
+    ] });
+    let iam = AwsIam::start(policy).await?;
+    dir.write("token", "secret")?;
+    fs::create_dir(dir.join("www"))?;
+    let issuer = "https://id.example.com/cluster-a";
+    let config = json!({ "issuers": [{
+        "url": issuer,
+        "sources": [{ "files": { "paths": [key.public] } }],
+        "targets": [{ "to": { "directory": { "path": "www" } } }],
+        "sinks": [{ "name": "api", "httpPut": {
+            "url": format!("{}{}", api.origin(), key_api::PATH),
+            "headers": { "Authorization": { "file": "token", "prefix": "Bearer " } },
+            "body": "{ \"issuer\": \"{{issuer}}\", \"pems\": {{pems}}, \"set\": {{jwks}}, \"jwks\": \"{{jwks_string}}\" }",
+            "read": { "pointer": "/pems" },
+        } }],
+        "registrations": [{ "aws": { "region": "us-east-1", "endpoint": iam.endpoint() } }],
+    }] });
+    let path = dir.write("chancery.yaml", config.to_string())?;
+    let restore = async |more: &[&str]| {
+        let mut command = std::process::Command::new(binary::chancery()?);
+        let (id, secret) = CREDENTIALS;
+        command.env("AWS_ACCESS_KEY_ID", id).env("AWS_SECRET_ACCESS_KEY", secret);
+        command.env("AWS_SESSION_TOKEN", SESSION_TOKEN);
+        command.args(["publish", "restore", "--json", "--config"]).arg(&path).args(more);
+        chancery::run_command(command).await
+    };
+
+    let planned = restore(&["--plan"]).await?;
+    assert_eq!(planned.code, Some(3), "{planned:?}");
+    ensure!(iam.provider("id.example.com/cluster-a").is_none() && !dir.join("www/openid").exists());
+    let report = report(restore(&[]).await?)?;
+    let done = |step: usize| report.pointer(&format!("/steps/{step}/written")).cloned();
+    assert_eq!(done(0), Some(json!([JWKS, DISCOVERY])), "{report}");
+    assert_eq!(done(1), Some(json!(["1 keys"])), "{report}");
+    assert_eq!(done(2).and_then(|calls| calls.as_array().map(Vec::len)), Some(1), "{report}");
+    ensure!(api.value().pointer("/pems/0").is_some(), "{}", api.value());
+    ensure!(iam.provider("id.example.com/cluster-a").is_some(), "{report}");
+    let again = restore(&["--plan"]).await?;
+    assert_eq!(again.code, Some(0), "nothing is left to do: {again:?}");
     Ok(())
 }
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
-use chancery_core::{DocumentKind, IssuerUrl, KeyId, Owner, PublicKey};
+use chancery_core::{IssuerUrl, KeyId, Owner, PublicKey};
 use chancery_issuer::config::Config;
-use chancery_issuer::restore::Restoration;
+use chancery_issuer::restore::{Restoration, Step};
 use serde_json::{Value, json};
 
 use super::FOUND;
@@ -15,7 +15,7 @@ use crate::runtime::block_on;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "The documents are written again from the state, the key sources and what is still published. A key that is published and that nobody else knows is imported: it stays until a person withdraws it. Nothing becomes empty and nothing is withdrawn that was not withdrawn before. Stop the service first.\nExit code: 0 when every target is up to date, 1 when something failed, 3 when `--plan` found something to do."
+    after_help = "The documents are written again from the state, the key sources and what is still published. A key that is published and that nobody else knows is imported: it stays until a person withdraws it. Nothing becomes empty and nothing is withdrawn that was not withdrawn before. Stop the service first.\nExit code: 0 when every place is up to date, 1 when something failed, 3 when `--plan` found something to do."
 )]
 pub struct Args {
     /// The configuration of the service
@@ -38,8 +38,8 @@ pub struct Args {
 /// What came of one issuer.
 struct Restored {
     restoration: Restoration,
-    /// For each target the paths that are, or were, written, or what is in the way.
-    targets: Vec<(String, Result<Vec<&'static str>, String>)>,
+    /// What was, or is to be, done in each place.
+    steps: Vec<Step>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -73,20 +73,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn restore(config: &Config, position: usize, args: &Args) -> anyhow::Result<Restored> {
     let restoration = Restoration::read(config, position, (&args.config, args.owner.as_ref())).await?;
-    let targets = if args.plan {
-        let paths = |plan: chancery_core::publication::Plan| {
-            plan.writes.iter().map(|write| write.document.kind.path()).collect()
-        };
-        let plans = restoration.plan().await;
-        plans.into_iter().map(|(name, plan)| (name, plan.map(paths))).collect()
-    } else {
-        let paths = |outcome: chancery_publisher::Outcome| {
-            outcome.written.into_iter().map(DocumentKind::path).collect()
-        };
-        let outcomes = restoration.carry_out(config, &args.config).await?;
-        outcomes.into_iter().map(|(name, outcome)| (name, outcome.map(paths))).collect()
+    let steps = match args.plan {
+        true => restoration.plan().await,
+        false => restoration.carry_out(config, &args.config).await?,
     };
-    Ok(Restored { restoration, targets })
+    Ok(Restored { restoration, steps })
 }
 
 fn report(restored: &[Restored], args: &Args) -> anyhow::Result<ExitCode> {
@@ -98,11 +89,11 @@ fn report(restored: &[Restored], args: &Args) -> anyhow::Result<ExitCode> {
             say(&issuer.to_text(args.plan))?;
         }
     }
-    let targets = || restored.iter().flat_map(|issuer| &issuer.targets);
-    if targets().any(|(_, result)| result.is_err()) {
+    let results = || restored.iter().flat_map(|issuer| &issuer.steps).map(|step| &step.result);
+    if results().any(Result::is_err) {
         return Ok(ExitCode::FAILURE);
     }
-    let to_do = targets().any(|(_, paths)| paths.as_ref().is_ok_and(|paths| !paths.is_empty()));
+    let to_do = results().flatten().any(|done| !done.is_empty());
     Ok(if args.plan && to_do { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
 }
 
@@ -127,14 +118,14 @@ impl Restored {
             let note = if imported.contains(kid) { "  imported from what is published, stays" } else { "" };
             text.push_str(&format!("  {kid}{note}\n"));
         }
-        for (name, result) in &self.targets {
+        for Step { place, result } in &self.steps {
             let line = match result {
                 Err(problem) => format!("failed: {problem}"),
-                Ok(paths) if paths.is_empty() => "up to date".to_owned(),
-                Ok(paths) if planned => format!("would write {}", paths.join(" and ")),
-                Ok(paths) => format!("wrote {}", paths.join(" and ")),
+                Ok(done) if done.is_empty() => "up to date".to_owned(),
+                Ok(done) if planned => format!("to be written: {}", done.join(", ")),
+                Ok(done) => format!("written: {}", done.join(", ")),
             };
-            text.push_str(&format!("\ntarget  {name}\n  {line}\n"));
+            text.push_str(&format!("\n{place}\n  {line}\n"));
         }
         text.push('\n');
         text
@@ -142,9 +133,9 @@ impl Restored {
 
     fn to_json(&self) -> Value {
         let Restoration { issuer, owner, had_state, imported, unread, .. } = &self.restoration;
-        let targets = self.targets.iter().map(|(name, result)| match result {
-            Ok(paths) => json!({ "target": name, "written": paths }),
-            Err(problem) => json!({ "target": name, "error": problem }),
+        let steps = self.steps.iter().map(|Step { place, result }| match result {
+            Ok(done) => json!({ "place": place, "written": done }),
+            Err(problem) => json!({ "place": place, "error": problem }),
         });
         json!({
             "issuer": issuer.as_str(),
@@ -153,7 +144,7 @@ impl Restored {
             "keys": self.keys(),
             "imported": imported,
             "unread": unread,
-            "targets": targets.collect::<Vec<_>>(),
+            "steps": steps.collect::<Vec<_>>(),
         })
     }
 }

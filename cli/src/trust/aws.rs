@@ -1,10 +1,9 @@
 //! The arguments for AWS.
 
-use chancery_core::trust::aws::{USUAL_AUDIENCE, Wanted};
+use chancery_core::trust::aws::USUAL_AUDIENCE;
 use chancery_core::{IssuerUrl, Owner};
-use chancery_publisher::default_owner;
 use chancery_publisher::trust::Registrar;
-use chancery_publisher::trust::aws::{AwsOptions, AwsRegistrar};
+use chancery_publisher::trust::registration::AwsRegistration;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -35,15 +34,17 @@ pub struct Args {
 }
 
 impl Args {
+    /// Who registers it. Nobody is asked yet.
     pub async fn registrar(self) -> anyhow::Result<Box<dyn Registrar>> {
-        let wanted = Wanted {
-            owner: self.owner.unwrap_or_else(|| default_owner(&self.issuer)),
-            issuer: self.issuer,
+        let registration = AwsRegistration {
             audiences: self.audiences,
-            thumbprints: self.thumbprints,
+            owner: self.owner,
             adopt: self.adopt,
+            thumbprints: self.thumbprints,
+            region: self.region,
+            profile: self.profile,
+            endpoint: self.endpoint,
         };
-        let options = AwsOptions { region: self.region, profile: self.profile, endpoint: self.endpoint };
-        Ok(Box::new(AwsRegistrar::connect(wanted, &options).await?))
+        Ok(registration.registrar(&self.issuer).await?)
     }
 }

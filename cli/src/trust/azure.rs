@@ -1,10 +1,10 @@
 //! Which identity of Microsoft Entra is to trust which ServiceAccounts.
 
 use chancery_core::IssuerUrl;
-use chancery_core::trust::azure::{Cloud, Identity, Wanted};
-use chancery_publisher::target::{AzureCredential, AzureIdentity};
+use chancery_core::trust::azure::{Cloud, Identity, IdentityError};
+use chancery_publisher::target::AzureCredential;
 use chancery_publisher::trust::Registrar;
-use chancery_publisher::trust::azure::AzureRegistrar;
+use chancery_publisher::trust::registration::{AzureRegistration, ServiceAccount};
 
 #[derive(clap::Args)]
 #[command(
@@ -15,8 +15,8 @@ pub struct Args {
     #[arg(long, value_name = "URL")]
     issuer: IssuerUrl,
     /// ServiceAccounts whose tokens are trusted
-    #[arg(long = "service-account", value_name = "NAMESPACE/NAME", num_args = 1.., required = true, value_parser = subject)]
-    subjects: Vec<String>,
+    #[arg(long = "service-account", value_name = "NAMESPACE/NAME", num_args = 1.., required = true)]
+    service_accounts: Vec<ServiceAccount>,
     #[command(flatten)]
     identity: IdentityArgs,
     /// public, us-government or china
@@ -37,42 +37,34 @@ pub struct Args {
 #[group(required = true, multiple = false)]
 struct IdentityArgs {
     /// User-assigned managed identity that they become
-    #[arg(long, value_name = "RESOURCE_ID", value_parser = Identity::managed)]
-    managed_identity: Option<Identity>,
+    #[arg(long, value_name = "RESOURCE_ID", value_parser = managed)]
+    managed_identity: Option<String>,
     /// Application that they become
-    #[arg(long, value_name = "CLIENT_ID", value_parser = Identity::application)]
-    application: Option<Identity>,
+    #[arg(long, value_name = "CLIENT_ID", value_parser = application)]
+    application: Option<String>,
 }
 
 impl Args {
     /// Who registers it. Nobody is asked yet.
-    pub fn registrar(&self) -> anyhow::Result<Box<dyn Registrar>> {
-        let IdentityArgs { managed_identity, application } = &self.identity;
-        let (identity, endpoint) = match (managed_identity, application) {
-            (Some(managed), _) => (managed, self.cloud.management()),
-            (None, Some(application)) => (application, self.cloud.graph()),
-            (None, None) => {
-                anyhow::bail!("no identity is given; name one with --managed-identity or --application")
-            }
+    pub fn registrar(self) -> anyhow::Result<Box<dyn Registrar>> {
+        let registration = AzureRegistration {
+            service_accounts: self.service_accounts,
+            managed_identity: self.identity.managed_identity,
+            application: self.identity.application,
+            cloud: self.cloud,
+            audience: self.audience,
+            endpoint: self.endpoint,
+            credential: self.credential,
         };
-        let wanted = Wanted {
-            issuer: self.issuer.clone(),
-            subjects: self.subjects.clone(),
-            audience: self.audience.clone().unwrap_or_else(|| self.cloud.audience().to_owned()),
-            identity: identity.clone(),
-            endpoint: self.endpoint.clone().unwrap_or_else(|| endpoint.to_owned()),
-        };
-        let credentials = AzureIdentity { credential: self.credential, ..AzureIdentity::default() };
-        Ok(Box::new(AzureRegistrar::connect(wanted, self.cloud, &credentials)?))
+        Ok(registration.registrar(&self.issuer)?)
     }
 }
 
-/// `sub` of a ServiceAccount's tokens.
-fn subject(text: &str) -> Result<String, String> {
-    match text.split('/').collect::<Vec<_>>().as_slice() {
-        [namespace, name] if !namespace.is_empty() && !name.is_empty() => {
-            Ok(format!("system:serviceaccount:{namespace}:{name}"))
-        }
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
-    }
+/// The text as it came, once it is known to name an identity.
+fn managed(id: &str) -> Result<String, IdentityError> {
+    Identity::managed(id).map(|_| id.to_owned())
+}
+
+fn application(id: &str) -> Result<String, IdentityError> {
+    Identity::application(id).map(|_| id.to_owned())
 }

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use chancery_core::trust::gcp::names::{Project, ResourceId};
-use chancery_core::trust::gcp::{ENDPOINT, Wanted};
 use chancery_core::{IssuerUrl, Jwks, Owner};
-use chancery_publisher::default_owner;
 use chancery_publisher::trust::Registrar;
-use chancery_publisher::trust::gcp::GcpRegistrar;
+use chancery_publisher::trust::registration::GcpRegistration;
 
 use crate::publish::keys;
 
@@ -39,28 +37,29 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     credentials_file: Option<PathBuf>,
     /// Another address than Google's
-    #[arg(long, value_name = "URL", default_value = ENDPOINT, hide_default_value = true)]
-    endpoint: String,
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
 }
 
 impl Args {
-    /// What plans and makes the calls. Nothing is asked of Google yet.
-    pub fn registrar(&self) -> anyhow::Result<Box<dyn Registrar>> {
+    /// Who registers it. Nobody is asked yet.
+    pub fn registrar(self) -> anyhow::Result<Box<dyn Registrar>> {
         let jwks = match &self.upload_jwks {
             Some(path) => Some(
                 Jwks::new(keys::read_jwks_file(path)?).context("no key was given; nothing is uploaded")?,
             ),
             None => None,
         };
-        let wanted = Wanted {
-            issuer: self.issuer.clone(),
-            owner: self.owner.clone().unwrap_or_else(|| default_owner(&self.issuer)),
-            project: self.project.clone(),
-            pool: self.pool.clone(),
-            provider: self.provider.clone(),
-            audiences: self.audiences.clone(),
-            jwks,
+        let registration = GcpRegistration {
+            project: self.project,
+            pool: self.pool,
+            provider: self.provider,
+            audiences: self.audiences,
+            upload_keys: jwks.is_some(),
+            owner: self.owner,
+            credentials_file: self.credentials_file,
+            endpoint: self.endpoint,
         };
-        Ok(Box::new(GcpRegistrar::connect(wanted, self.credentials_file.as_deref(), &self.endpoint)?))
+        Ok(registration.registrar(&self.issuer, jwks.as_ref())?)
     }
 }
