@@ -103,7 +103,7 @@ async fn look_at_target(target: &chancery_publisher::TargetConfig, wanted: &[Key
     let unreadable = |message: String| Look {
         subject: target.display_name(),
         seen: "not readable with our credentials".to_owned(),
-        findings: vec![sources::finding("target-unreadable", message, "see the remedy in the message")],
+        findings: vec![sources::finding("target-unreadable", message, "put that right, then look again")],
     };
     let store = match target.open().await {
         Ok(store) => store,
@@ -175,7 +175,7 @@ impl Readings {
                     problems.push(sources::finding(
                         "source-unreadable",
                         message,
-                        "see the remedy in the message",
+                        "put that right, then look again",
                     ));
                 }
                 SourceEvent::Found { .. } | SourceEvent::Gone { .. } => {}

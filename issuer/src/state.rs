@@ -27,6 +27,8 @@ use crate::config::StateConfig;
 mod config_map;
 mod directory;
 
+pub(crate) use directory::replace;
+
 /// The state of one issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -5,9 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use chancery_publisher::store::directory::DirectoryStore;
 use chancery_publisher::store::memory::MemoryStore;
-use chancery_publisher::target::S3Target;
+use chancery_publisher::target::{AzureBlobTarget, GcsTarget, S3Target};
 use chancery_publisher::{DocumentStore, TargetConfig};
+use e2e::azurite::Azurite;
 use e2e::binary;
+use e2e::fake_gcs::FakeGcs;
+use e2e::gcs_gate::GcsGate;
+use e2e::google_sts::GoogleSts;
 use e2e::interleave::{Scene, Tally, every, sample};
 use e2e::s3_server::Brand;
 use e2e::scratch::Scratch;
@@ -27,11 +31,16 @@ fn report(store: &dyn DocumentStore, scene: &str, tally: Tally) {
     assert!(tally.with_conflicts > 0, "nobody lost a race: these orders prove nothing");
 }
 
-async fn survives_samples(store: &dyn DocumentStore) -> Result<()> {
+async fn survives(store: &dyn DocumentStore, name: &str, scene: &Scene) -> Result<()> {
     let seed = seed();
     println!("CHANCERY_SEED={seed}");
-    report(store, "empty", sample(store, &Scene::empty()?, SAMPLE, seed).await?);
+    report(store, name, sample(store, scene, SAMPLE, seed).await?);
     Ok(())
+}
+
+/// Both scenes, each with its name, which is a bucket's as well.
+fn scenes() -> Result<[(&'static str, Scene); 2]> {
+    Ok([("empty", Scene::empty()?), ("published", Scene::published()?)])
 }
 
 async fn survives_on(brand: Brand) -> Result<()> {
@@ -39,7 +48,7 @@ async fn survives_on(brand: Brand) -> Result<()> {
         return Ok(());
     }
     let (server, dir) = (brand.start().await?, Scratch::new("interleavings")?);
-    for (bucket, scene) in [("empty", Scene::empty()?), ("published", Scene::published()?)] {
+    for (bucket, scene) in scenes()? {
         server.create_bucket(bucket).await?;
         let s3 = S3Target {
             endpoint: Some(server.endpoint().to_owned()),
@@ -49,10 +58,7 @@ async fn survives_on(brand: Brand) -> Result<()> {
             ..S3Target::of_bucket(bucket)
         };
         let store = TargetConfig { s3: Some(s3), ..TargetConfig::default() }.open().await?;
-        let seed = seed();
-        println!("CHANCERY_SEED={seed}");
-        let tally = sample(store.as_ref(), &scene, SAMPLE, seed).await?;
-        report(store.as_ref(), bucket, tally);
+        survives(store.as_ref(), bucket, &scene).await?;
     }
     Ok(())
 }
@@ -60,7 +66,7 @@ async fn survives_on(brand: Brand) -> Result<()> {
 // The pauses after a lost race take no time here.
 #[tokio::test(start_paused = true)]
 async fn the_union_survives_every_interleaving_in_memory() -> Result<()> {
-    for (name, scene) in [("empty", Scene::empty()?), ("published", Scene::published()?)] {
+    for (name, scene) in scenes()? {
         let store = MemoryStore::new();
         report(&store, name, every(&store, &scene).await?);
     }
@@ -70,7 +76,7 @@ async fn the_union_survives_every_interleaving_in_memory() -> Result<()> {
 #[tokio::test]
 async fn the_union_survives_interleavings_in_a_directory() -> Result<()> {
     let dir = Scratch::new("interleavings")?;
-    survives_samples(&DirectoryStore::new(dir.path())?).await
+    survives(&DirectoryStore::new(dir.path())?, "empty", &Scene::empty()?).await
 }
 
 #[tokio::test]
@@ -81,4 +87,45 @@ async fn the_union_survives_interleavings_on_minio() -> Result<()> {
 #[tokio::test]
 async fn the_union_survives_interleavings_on_versitygw() -> Result<()> {
     survives_on(Brand::Versitygw).await
+}
+
+#[tokio::test]
+async fn the_union_survives_interleavings_on_azurite() -> Result<()> {
+    if binary::skipped(&["azurite"]) {
+        return Ok(());
+    }
+    let (server, dir) = (Azurite::start().await?, Scratch::new("interleavings")?);
+    for (container, scene) in scenes()? {
+        server.create_container(container).await?;
+        let azure = AzureBlobTarget {
+            endpoint: Some(server.endpoint().to_owned()),
+            sas_file: Some(dir.write(container, server.sas(container, "rcw"))?),
+            ..AzureBlobTarget::of_container(container)
+        };
+        let store = TargetConfig { azure_blob: Some(azure), ..TargetConfig::default() }.open().await?;
+        survives(store.as_ref(), container, &scene).await?;
+    }
+    Ok(())
+}
+
+// Behind the gate, which adds what the server lacks of the real one: ETags, conditions of reads, metagenerations.
+#[tokio::test]
+async fn the_union_survives_interleavings_on_google_cloud_storage() -> Result<()> {
+    if binary::skipped(&["fake-gcs-server"]) {
+        return Ok(());
+    }
+    let (scope, token) = ("https://www.googleapis.com/auth/devstorage.read_write", "ya29.an-access-token");
+    let (server, sts) = (FakeGcs::start().await?, GoogleSts::start(token, &[scope]).await?);
+    for (bucket, scene) in scenes()? {
+        server.create_bucket(bucket).await?;
+        let gate = GcsGate::start(&server, bucket, "", token).await?;
+        let gcs = GcsTarget {
+            endpoint: Some(gate.url().to_owned()),
+            credentials_file: Some(sts.credentials_file()?),
+            ..GcsTarget::of_bucket(bucket)
+        };
+        let store = TargetConfig { gcs: Some(gcs), ..TargetConfig::default() }.open().await?;
+        survives(store.as_ref(), bucket, &scene).await?;
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The state in a directory: one JSON file for each issuer, replaced atomically.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use chancery_core::IssuerUrl;
@@ -39,15 +39,19 @@ impl StateDirectory {
         }
     }
 
-    /// Temporary file, sync, rename, sync of the directory.
     pub(super) fn save(&self, saved: &Saved) -> Result<(), StateError> {
         let path = self.0.join(name_of(&saved.issuer));
-        let fail = |source| StateError::Io { path: path.clone(), source };
-        let temporary = path.with_extension("json.new");
-        let bytes = serde_json::to_vec(saved).map_err(|error| fail(error.into()))?;
-        let mut file = File::create(&temporary).map_err(fail)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(fail)?;
-        fs::rename(&temporary, &path).map_err(fail)?;
-        File::open(&self.0).and_then(|directory| directory.sync_all()).map_err(fail)
+        let replaced = serde_json::to_vec(saved).map_err(Into::into).and_then(|bytes| replace(&path, &bytes));
+        replaced.map_err(|source| StateError::Io { path, source })
     }
+}
+
+/// Replaces a file of a state directory whole: temporary file, sync, rename, sync of the directory.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("json.new");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -1,11 +1,13 @@
 //! The record's file beside the state of its issuer, replaced whole.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use chancery_core::Owner;
 use chancery_core::visibility::VisibilityRecord;
+
+use crate::state::replace;
 
 /// `NAME.visibility.json` in the state directory.
 #[derive(Clone, Debug)]
@@ -32,20 +34,14 @@ impl VisibilityFile {
         }
     }
 
-    /// Replaces the file: temporary file, sync, rename, sync of the directory.
+    /// Replaces the file, as the state beside it is.
     ///
     /// # Errors
     /// When the directory cannot be written. The old file is whole then.
     pub fn save(&self, record: &VisibilityRecord) -> Result<(), VisibilityFileError> {
-        let temporary = self.0.with_extension("json.new");
-        let replace = || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(&serde_json::to_vec(record)?)?;
-            file.sync_all()?;
-            fs::rename(&temporary, &self.0)?;
-            File::open(self.0.parent().unwrap_or(Path::new(".")))?.sync_all()
-        };
-        replace().map_err(|source| self.io(source))
+        let replaced =
+            serde_json::to_vec(record).map_err(Into::into).and_then(|bytes| replace(&self.0, &bytes));
+        replaced.map_err(|source| self.io(source))
     }
 
     fn io(&self, source: std::io::Error) -> VisibilityFileError {
