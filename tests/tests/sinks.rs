@@ -315,9 +315,30 @@ async fn an_http_api_follows_and_keeps_what_others_put_there() -> Result<()> {
     assert_eq!(value.get("issuer"), Some(&json!(stage.url())));
     let text = value.get("jwks").and_then(Value::as_str).context("no text")?;
     assert_eq!(Some(&serde_json::from_str::<Value>(text)?), value.get("set"));
+    // What the sink holds is part of what the world sees.
+    for key in [&first, &third] {
+        is_seen(&stage.site, "one", &key.kid).await.with_context(|| service.log())?;
+    }
     assert_eq!(service.terminate().await?, Some(0), "{}", service.log());
     log_of(&service, &["first-secret"])?;
     Ok(())
+}
+
+/// Waits until the visibility record says that a view shows a key now.
+async fn is_seen(site: &Site, view: &str, kid: &str) -> Result<()> {
+    wait::until(&format!("{kid} in the view {view}"), async || {
+        let (status, text) = site.admin("visibility").await?;
+        ensure!(status == 200, "{text}");
+        let record: Value = serde_json::from_str(&text)?;
+        let views = record.pointer("/issuers/0/views").and_then(Value::as_array).context("no views")?;
+        let view =
+            views.iter().find(|shown| shown.get("view") == Some(&json!(view))).context("no such view")?;
+        let keys = view.get("keys").and_then(Value::as_array).context("no keys")?;
+        Ok(keys
+            .iter()
+            .any(|key| key.get("kid") == Some(&json!(kid)) && key.get("shownNow") == Some(&json!(true))))
+    })
+    .await
 }
 
 async fn api_holds(api: &KeyApi, keys: &[&KeyFile]) -> Result<()> {
