@@ -1,16 +1,18 @@
 //! `chancery doctor` on real clusters: a healthy one, one whose flags were put in another order, replicas that differ,
 //! and an issuer that nobody can read.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use e2e::cluster::Cluster;
 use e2e::etcd::Etcd;
 use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
+use e2e::minio::Minio;
 use e2e::scratch::Scratch;
-use e2e::site::Site;
-use e2e::{binary, chancery};
+use e2e::site::{Site, bucket_target};
+use e2e::{binary, chancery, wait};
 use serde_json::{Value, json};
 
 const ISSUER: &str = "/cluster-a";
@@ -18,10 +20,18 @@ const SERVERS: [&str; 2] = ["etcd", "kube-apiserver"];
 
 /// What `doctor` says of the one issuer of a site: exit code, rules of the findings, the whole report.
 async fn doctor(site: &Site) -> Result<(Option<i32>, Vec<String>, String)> {
+    doctor_with(site, &[]).await
+}
+
+async fn doctor_with(
+    site: &Site,
+    environment: &[(&str, &str)],
+) -> Result<(Option<i32>, Vec<String>, String)> {
     let config = site.write_config()?;
-    let arguments: [PathBuf; 6] =
-        ["doctor".into(), "--config".into(), config, "--mint".into(), "demo/app".into(), "--json".into()];
-    let output = chancery::run(&arguments).await?;
+    let mut command = Command::new(binary::chancery()?);
+    command.args(["doctor", "--mint", "demo/app", "--json", "--config"]).arg(config);
+    command.envs(environment.iter().copied());
+    let output = chancery::run_command(command).await?;
     let report: Value = serde_json::from_str(&output.stdout).with_context(|| output.stderr.clone())?;
     let looks = report.pointer("/0/looks").and_then(Value::as_array).context("no looks")?;
     let findings = looks.iter().filter_map(|look| look.get("findings")?.as_array()).flatten();
@@ -110,5 +120,42 @@ async fn replicas_with_different_keys_are_named() -> Result<()> {
     for (url, kid) in [(first.url(), &two.kid), (second.url(), &one.kid)] {
         assert!(report.contains(&format!("{url} lacks keys")) && report.contains(kid), "{report}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bucket_that_nobody_may_read_is_explained_by_its_missing_policy() -> Result<()> {
+    if binary::skipped(&["minio"]) {
+        return Ok(());
+    }
+    let (keys, minio) = (Scratch::new("keys")?, Minio::start().await?);
+    minio.create_bucket("private").await?;
+    let key = KeyFile::new(&keys, "sa")?;
+    let mut site = Site::new()?;
+    let target = bucket_target(&minio, minio.endpoint(), "private");
+    site.add_issuer_of_files(ISSUER, &[&key.public], json!([target]))?;
+    site.use_credentials_of(&minio);
+    let service = site.start_ready().await?;
+    let read = async || Ok(minio.read_object("private", "openid/v1/jwks").await.is_ok());
+    wait::until("the published JWKS", read).await.with_context(|| service.log())?;
+
+    let (id, secret) = minio.root_credentials();
+    let (code, rules, report) =
+        doctor_with(&site, &[("AWS_ACCESS_KEY_ID", id), ("AWS_SECRET_ACCESS_KEY", secret)]).await?;
+    assert_eq!(code, Some(3), "{report}");
+    assert!(rules.iter().any(|rule| rule == "s3-no-bucket-policy"), "{rules:?}: {report}");
+    assert!(!report.contains(secret), "{report}");
+
+    // Opened to everybody, it is not complained about any more.
+    minio.create_public_bucket("public").await?;
+    *site.config.pointer_mut("/issuers/0/targets/0").context("no target")? =
+        bucket_target(&minio, minio.endpoint(), "public");
+    drop(service);
+    let service = site.start_ready().await?;
+    let read = async || Ok(minio.read_object("public", "openid/v1/jwks").await.is_ok());
+    wait::until("the published JWKS", read).await.with_context(|| service.log())?;
+    let (_, rules, report) =
+        doctor_with(&site, &[("AWS_ACCESS_KEY_ID", id), ("AWS_SECRET_ACCESS_KEY", secret)]).await?;
+    assert!(!rules.iter().any(|rule| rule.starts_with("s3-")), "{rules:?}: {report}");
     Ok(())
 }
