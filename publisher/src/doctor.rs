@@ -2,9 +2,6 @@
 //!
 //! Each provider has a room with the same shape: facts, the probe that gathers them, and `explain`, which is pure.
 
-use std::time::Duration;
-
-use chancery_core::DocumentKind;
 use chancery_core::lint::Finding;
 
 use crate::target::{Location, TargetConfig};
@@ -27,24 +24,12 @@ pub async fn controls(target: &TargetConfig, base: &str) -> Vec<Finding> {
             Err(_) => Vec::new(),
         },
         #[cfg(feature = "azure")]
-        Ok(Location::AzureBlob(_)) => azure_controls(target, base).await,
+        Ok(Location::AzureBlob(azure)) => azure_blob::explain(&azure_blob::probe(azure, base).await),
         #[cfg(feature = "gcp")]
         Ok(Location::Gcs(gcs)) => gcs::explain(&gcs::probe(gcs, Some(base), &gcs::Addresses::of(gcs)).await),
-        _ => Vec::new(),
+        _ => {
+            let _ = base;
+            Vec::new()
+        }
     }
-}
-
-/// The longest time for one anonymous read.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-#[cfg(feature = "azure")]
-async fn azure_controls(target: &TargetConfig, base: &str) -> Vec<Finding> {
-    let path = DocumentKind::Jwks.path();
-    let url = format!("{}/{path}", base.trim_end_matches('/'));
-    let held = match target.open().await {
-        Ok(store) => Some(azure_blob::held(store.as_ref(), path).await),
-        Err(_) => None,
-    };
-    let anonymous = azure_blob::anonymous(&url, TIMEOUT).await;
-    azure_blob::explain(&azure_blob::Facts { url, anonymous, held, settings: None })
 }

@@ -10,7 +10,7 @@ use chancery_core::profile::RelyingParty;
 mod probe;
 mod settings;
 
-pub use probe::{anonymous, held};
+pub use probe::{anonymous, held, probe};
 pub use settings::{AccountSettings, account_settings};
 
 /// What is known of one document.

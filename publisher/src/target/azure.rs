@@ -44,6 +44,9 @@ pub struct AzureBlobTarget {
     /// again for each request.
     #[serde(default)]
     pub sas_file: Option<PathBuf>,
+    /// The resource id of the storage account. `chancery doctor` alone uses it, to read the account's settings.
+    #[serde(default)]
+    pub resource_id: Option<String>,
     /// Seconds that one attempt may take.
     #[serde(default = "default_timeout_seconds")]
     pub timeout_seconds: u32,
@@ -122,6 +125,7 @@ impl AzureBlobTarget {
             token_file: None,
             authority_host: None,
             sas_file: None,
+            resource_id: None,
             timeout_seconds: default_timeout_seconds(),
         }
     }

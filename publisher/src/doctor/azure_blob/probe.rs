@@ -1,12 +1,16 @@
-//! The two readings of one document: without credentials, and with the publisher's.
+//! The readings of one document, without credentials and with the publisher's, and the account's settings.
 
 use std::time::Duration;
 
+use chancery_core::DocumentKind;
+use chancery_core::trust::azure::Cloud;
 use reqwest::header::{HeaderMap, LOCATION};
 
-use super::{Anonymous, Held};
+use super::{Anonymous, Facts, Held, account_settings};
 use crate::azure::words;
+use crate::store::azure_blob::AzureBlobStore;
 use crate::store::{DocumentStore, StoreErrorKind};
+use crate::target::AzureBlobTarget;
 
 /// Headers that give away who stands in front of the account.
 const FRONTS: [(&str, &str); 6] = [
@@ -17,6 +21,25 @@ const FRONTS: [(&str, &str); 6] = [
     ("x-akamai-request-id", "Akamai"),
     ("via", "a proxy"),
 ];
+
+/// The longest time for one anonymous read.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Looks at a target: as everybody at `base`, the issuer URL as a rule; as its publisher; and at the account's settings
+/// where the target names its resource id and its credentials may read them.
+pub async fn probe(target: &AzureBlobTarget, base: &str) -> Facts {
+    let path = DocumentKind::Jwks.path();
+    let url = format!("{}/{path}", base.trim_end_matches('/'));
+    let (anonymous, held) = tokio::join!(anonymous(&url, LIMIT), async {
+        let store = AzureBlobStore::connect(target).ok()?;
+        Some(held(&store, path).await)
+    });
+    let settings = match &target.resource_id {
+        Some(id) => account_settings(id, &target.container, Cloud::Public, &target.identity()).await.ok(),
+        None => None,
+    };
+    Facts { url, anonymous, held, settings }
+}
 
 /// Reads `url` as anybody would: no credentials, no proxy, no redirect.
 pub async fn anonymous(url: &str, timeout: Duration) -> Anonymous {
