@@ -33,6 +33,7 @@ pub fn log_to_stderr(json: bool, default_filter: &str) {
 }
 
 /// Resolves at the first SIGTERM or SIGINT.
+#[cfg(feature = "issuer")]
 pub async fn terminated() {
     use tokio::signal::unix::{SignalKind, signal};
     // Without a handler the signal ends the process at once, which is what waiting forever amounts to.

@@ -148,7 +148,11 @@ impl StateStore {
     /// When the store cannot be written. The old state is whole then.
     pub async fn save(&self, saved: &Saved, known: Option<&Saved>) -> Result<Kept, StateError> {
         match self {
-            Self::Directory(directory) => directory.save(saved).map(|()| Kept::Saved),
+            Self::Directory(directory) => {
+                // It has no other writer whose work could be lost.
+                let _ = known;
+                directory.save(saved).map(|()| Kept::Saved)
+            }
             #[cfg(feature = "kube")]
             Self::ConfigMap(config_map) => config_map.save(saved, known).await,
         }

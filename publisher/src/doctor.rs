@@ -4,7 +4,7 @@
 
 use chancery_core::lint::Finding;
 
-use crate::target::{Location, TargetConfig};
+use crate::target::TargetConfig;
 
 #[cfg(feature = "azure")]
 pub mod azure_blob;
@@ -15,18 +15,22 @@ pub mod s3;
 
 /// What stands between a target and anonymous readers, as far as it can be found out from here with the credentials
 /// of the publisher and with none. `base` is the URL below which they read. Nothing is changed.
-pub async fn controls(target: &TargetConfig, base: &str) -> Vec<Finding> {
-    match target.location() {
+pub async fn controls(config: &TargetConfig, base: &str) -> Vec<Finding> {
+    match config.location() {
         #[cfg(feature = "s3")]
-        Ok(Location::S3(s3)) => match s3::probe(s3, base, None).await {
+        Ok(crate::target::Location::S3(s3)) => match s3::probe(s3, base, None).await {
             Ok(facts) => s3::explain(&facts),
             // Whoever opened the target has said so.
             Err(_) => Vec::new(),
         },
         #[cfg(feature = "azure")]
-        Ok(Location::AzureBlob(azure)) => azure_blob::explain(&azure_blob::probe(azure, base).await),
+        Ok(crate::target::Location::AzureBlob(azure)) => {
+            azure_blob::explain(&azure_blob::probe(azure, base).await)
+        }
         #[cfg(feature = "gcp")]
-        Ok(Location::Gcs(gcs)) => gcs::explain(&gcs::probe(gcs, Some(base), &gcs::Addresses::of(gcs)).await),
+        Ok(crate::target::Location::Gcs(gcs)) => {
+            gcs::explain(&gcs::probe(gcs, Some(base), &gcs::Addresses::of(gcs)).await)
+        }
         _ => {
             let _ = base;
             Vec::new()

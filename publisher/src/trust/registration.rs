@@ -10,7 +10,7 @@ use chancery_core::{IssuerUrl, Jwks, Owner};
 use serde::{Deserialize, Deserializer, de};
 
 use super::{Registrar, TrustError};
-use crate::target::{AzureCredential, default_owner};
+use crate::target::AzureCredential;
 
 /// One cloud that is to trust an issuer. Exactly one of the clouds is given.
 ///
@@ -210,7 +210,7 @@ impl AwsRegistration {
         let wanted = chancery_core::trust::aws::Wanted {
             issuer: issuer.clone(),
             audiences: self.audiences.clone(),
-            owner: self.owner.clone().unwrap_or_else(|| default_owner(issuer)),
+            owner: self.owner.clone().unwrap_or_else(|| crate::target::default_owner(issuer)),
             thumbprints: self.thumbprints.clone(),
             adopt: self.adopt,
         };
@@ -287,7 +287,7 @@ impl GcpRegistration {
     ) -> Result<Box<dyn Registrar>, TrustError> {
         let wanted = chancery_core::trust::gcp::Wanted {
             issuer: issuer.clone(),
-            owner: self.owner.clone().unwrap_or_else(|| default_owner(issuer)),
+            owner: self.owner.clone().unwrap_or_else(|| crate::target::default_owner(issuer)),
             project: self.project.clone(),
             pool: self.pool.clone(),
             provider: self.provider.clone(),
