@@ -2,28 +2,21 @@
 
 use std::error::Error;
 
+use crate::cause;
+
 pub(crate) mod api;
 pub(crate) mod credential;
 pub(crate) mod sas;
 pub(crate) mod transport;
 
-/// What lies behind an error of the SDK, each thing said once and without a URL, which may hold a signature.
+/// What lies behind an error of the SDK, without a URL, which may hold a signature.
 pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text = match error.downcast_ref::<reqwest::Error>() {
-            Some(error) if error.is_timeout() => "no answer in time".to_owned(),
-            // Its own words repeat the URL; what it stands for comes next.
-            Some(_) => String::new(),
-            None => first_line(&error.to_string()),
-        };
-        if !text.is_empty() && !words.iter().any(|said| said.contains(&text)) {
-            words.push(text);
-        }
-        next = error.source();
-    }
-    words.join(": ")
+    cause::in_words(error, |error| match error.downcast_ref::<reqwest::Error>() {
+        Some(error) if error.is_timeout() => "no answer in time".to_owned(),
+        // Its own words repeat the URL; what it stands for comes next.
+        Some(_) => String::new(),
+        None => first_line(&error.to_string()),
+    })
 }
 
 /// Azure's messages go on with the request's id and time, and those of the SDK with a link.

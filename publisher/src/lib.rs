@@ -22,6 +22,8 @@
 pub(crate) mod aws;
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+mod cause;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod doctor;

@@ -6,6 +6,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 use chancery_core::Marker;
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 
 #[cfg(feature = "azure")]
@@ -188,6 +190,38 @@ impl Failure {
         let Self { kind, cause, remedy } = self;
         StoreError { kind, target, operation, path: path.to_owned(), cause, remedy }
     }
+}
+
+/// The marker of an object of a cloud; one that cannot be read must not pass for no marker.
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+pub(crate) fn read_marker<'a>(
+    field: impl Fn(MarkerField) -> Option<&'a str>,
+) -> Result<Option<Marker>, Failure> {
+    Marker::read(field).map_err(|error| {
+        let remedy = "somebody else wrote it: look at the object, or use another prefix";
+        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
+    })
+}
+
+/// Adds a part of an object that is being read, up to [`LARGEST_OBJECT`].
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+pub(crate) fn append(bytes: &mut Vec<u8>, chunk: &[u8]) -> Result<(), Failure> {
+    bytes.extend_from_slice(chunk);
+    if bytes.len() > LARGEST_OBJECT {
+        let cause = format!("the object has more than {LARGEST_OBJECT} bytes");
+        return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
+    }
+    Ok(())
+}
+
+/// An answer of a store whose versions are ETags has none.
+#[cfg(any(feature = "s3", feature = "azure"))]
+pub(crate) fn no_etag() -> Failure {
+    Failure::new(
+        StoreErrorKind::Misconfigured,
+        "the answer has no ETag",
+        "without versions no write can be safe: use a server that gives ETags, and no proxy that drops them",
+    )
 }
 
 /// Whether `precondition` holds for an object that is `current` now.

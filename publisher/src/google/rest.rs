@@ -12,6 +12,7 @@ use http::{Extensions, HeaderMap, Method};
 use reqwest::redirect::Policy;
 use serde_json::Value;
 
+use crate::cause;
 use crate::google;
 use crate::store::LARGEST_OBJECT;
 use crate::target::is_loopback;
@@ -200,18 +201,9 @@ fn message_of(error: &Value) -> String {
     }
 }
 
-/// An error and what lies behind it, each thing said once.
+/// An error and what lies behind it.
 fn words(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text: String = error.to_string().chars().take(LONGEST_MESSAGE).collect();
-        if !words.iter().any(|said| said.contains(&text)) {
-            words.push(text);
-        }
-        next = error.source();
-    }
-    words.join(": ")
+    cause::in_words(error, |error| error.to_string().chars().take(LONGEST_MESSAGE).collect())
 }
 
 #[cfg(test)]

@@ -16,12 +16,15 @@ use azure_storage_blob::models::{
     BlobClientDownloadOptions, BlobClientDownloadResult, BlockBlobClientUploadOptions, HttpRange,
 };
 use azure_storage_blob::{BlobClient, BlobClientOptions};
-use chancery_core::marker::{Marker, MarkerField};
+use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 use futures_util::TryStreamExt as _;
 
 use self::answer::{Answer, Request};
-use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind};
+use super::{
+    DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind, append,
+    no_etag, read_marker,
+};
 use crate::target::{AzureBlobTarget, TargetError};
 
 mod answer;
@@ -142,11 +145,7 @@ impl DocumentStore for AzureBlobStore {
 async fn stored(found: BlobClientDownloadResult) -> Result<StoredObject, Failure> {
     let BlobClientDownloadResult { mut body, properties, .. } = found;
     let field = |field: MarkerField| properties.metadata.get(field.identifier()).map(String::as_str);
-    // A marker that cannot be read must not pass for no marker.
-    let marker = Marker::read(field).map_err(|error| {
-        let remedy = "somebody else wrote it: look at the object, or use another prefix";
-        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
-    })?;
+    let marker = read_marker(field)?;
     let version = properties.etag.map(|etag| Version(etag.to_string())).ok_or_else(no_etag)?;
     Ok(StoredObject {
         bytes: collect(&mut body).await?,
@@ -160,21 +159,9 @@ async fn stored(found: BlobClientDownloadResult) -> Result<StoredObject, Failure
 async fn collect(body: &mut AsyncResponseBody) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.try_next().await.map_err(|error| answer::broken_off(&error))? {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > LARGEST_OBJECT {
-            let cause = format!("the blob has more than {LARGEST_OBJECT} bytes");
-            return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
-        }
+        append(&mut bytes, &chunk)?;
     }
     Ok(bytes)
-}
-
-fn no_etag() -> Failure {
-    Failure::new(
-        StoreErrorKind::Misconfigured,
-        "the answer has no ETag",
-        "without versions no write can be safe: use a server that gives ETags, and no proxy that drops them",
-    )
 }
 
 #[cfg(test)]

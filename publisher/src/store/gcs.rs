@@ -15,14 +15,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chancery_core::marker::{Marker, MarkerField};
+use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 use google_cloud_storage::client::Storage;
 use google_cloud_storage::read_object::ReadObjectResponse;
 
 use self::answer::{Answer, Request};
 use self::stamp::Stamp;
-use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind};
+use super::{
+    DocumentStore, Failure, Operation, Put, Reading, StoreError, StoreErrorKind, append, read_marker,
+};
 use crate::target::{GcsTarget, TargetError};
 
 mod answer;
@@ -137,11 +139,7 @@ impl DocumentStore for GcsStore {
 async fn stored(response: ReadObjectResponse, stamp: &Stamp) -> Result<StoredObject, Failure> {
     let object = response.object();
     let field = |field: MarkerField| object.metadata.get(field.name()).map(String::as_str);
-    // A marker that cannot be read must not pass for no marker.
-    let marker = Marker::read(field).map_err(|error| {
-        let remedy = "somebody else wrote it: look at the object, or use another prefix";
-        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
-    })?;
+    let marker = read_marker(field)?;
     let cache_control = object.metadata.get(CACHE_CONTROL).filter(|_| stamp.is_as_written()).cloned();
     Ok(StoredObject {
         bytes: collect(response).await?,
@@ -156,11 +154,7 @@ async fn collect(mut response: ReadObjectResponse) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.next().await {
         let chunk = chunk.map_err(|error| answer::broken_off(&error))?;
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > LARGEST_OBJECT {
-            let cause = format!("the object has more than {LARGEST_OBJECT} bytes");
-            return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
-        }
+        append(&mut bytes, &chunk)?;
     }
     Ok(bytes)
 }

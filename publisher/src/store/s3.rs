@@ -13,11 +13,13 @@ use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
-use chancery_core::marker::{Marker, MarkerField};
+use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 
 use self::answer::{Absence, Answer, Request};
-use super::{DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind};
+use super::{
+    DocumentStore, Failure, Operation, Put, Reading, StoreError, StoreErrorKind, append, no_etag, read_marker,
+};
 use crate::target::{Location, S3Target, TargetError};
 
 mod answer;
@@ -164,11 +166,7 @@ impl DocumentStore for S3Store {
 
 async fn stored(output: GetObjectOutput) -> Result<StoredObject, Failure> {
     let field = |field: MarkerField| output.metadata.as_ref()?.get(field.name()).map(String::as_str);
-    // A marker that cannot be read must not pass for no marker.
-    let marker = Marker::read(field).map_err(|error| {
-        let remedy = "somebody else wrote it: look at the object, or use another prefix";
-        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
-    })?;
+    let marker = read_marker(field)?;
     let version = output.e_tag.map(Version).ok_or_else(no_etag)?;
     Ok(StoredObject {
         bytes: collect(output.body).await?,
@@ -185,21 +183,9 @@ async fn collect(mut body: ByteStream) -> Result<Vec<u8>, Failure> {
         let chunk = chunk.map_err(|error| {
             Failure::new(StoreErrorKind::Unavailable, error, "the answer broke off; try again")
         })?;
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > LARGEST_OBJECT {
-            let cause = format!("the object has more than {LARGEST_OBJECT} bytes");
-            return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
-        }
+        append(&mut bytes, &chunk)?;
     }
     Ok(bytes)
-}
-
-fn no_etag() -> Failure {
-    Failure::new(
-        StoreErrorKind::Misconfigured,
-        "the answer has no ETag",
-        "without versions no write can be safe: use a server that gives ETags, and no proxy that drops them",
-    )
 }
 
 /// Losing to an object that we were refused to read is no race: reading it again would not help.

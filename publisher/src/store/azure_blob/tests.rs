@@ -3,6 +3,8 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use chancery_core::Marker;
+
 use super::*;
 use crate::target::AzureCredential;
 

@@ -11,6 +11,7 @@ use google_cloud_gax::error::CredentialsError;
 use google_cloud_storage::Error;
 use google_cloud_storage::error::ReadError;
 
+use crate::cause;
 use crate::store::{Failure, StoreErrorKind};
 
 /// How much of an answer's text is told.
@@ -127,7 +128,7 @@ pub(super) fn broken_off(error: &Error) -> Failure {
 fn no_answer(error: &Error, request: Request) -> Failure {
     use StoreErrorKind as Kind;
     let cause = words(error);
-    if let Some(credentials) = in_chain::<CredentialsError>(error) {
+    if let Some(credentials) = cause::find::<CredentialsError>(error) {
         return match credentials.is_transient() {
             true => Failure::new(Kind::Unavailable, cause, "look at the service that gives access tokens"),
             false => Failure::new(
@@ -145,7 +146,7 @@ fn no_answer(error: &Error, request: Request) -> Failure {
             "see that the endpoint's name resolves, its port answers and its certificate is known here";
         return Failure::new(Kind::Unavailable, cause, remedy);
     }
-    if let Some(ReadError::MissingHeader(_) | ReadError::BadHeaderFormat(..)) = in_chain(error) {
+    if let Some(ReadError::MissingHeader(_) | ReadError::BadHeaderFormat(..)) = cause::find(error) {
         let remedy = "use Google Cloud Storage itself, and no proxy that drops its headers";
         return Failure::new(Kind::Misconfigured, cause, remedy);
     }
@@ -169,29 +170,10 @@ fn innermost(error: &Error) -> &Error {
     error.source().and_then(|source| source.downcast_ref::<Error>()).map_or(error, innermost)
 }
 
-/// What lies behind an error of the SDK, each thing said once.
+/// What lies behind an error of the SDK.
 fn words(error: &(dyn StdError + 'static)) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut next = error.source().or(Some(error));
-    while let Some(error) = next {
-        let text: String = error.to_string().chars().take(LONGEST_MESSAGE).collect();
-        if !words.iter().any(|said| said.contains(&text)) {
-            words.push(text);
-        }
-        next = error.source();
-    }
-    words.join(": ")
-}
-
-fn in_chain<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
+    let spell = |error: &(dyn StdError + 'static)| error.to_string().chars().take(LONGEST_MESSAGE).collect();
+    cause::in_words(error.source().unwrap_or(error), spell)
 }
 
 #[cfg(test)]

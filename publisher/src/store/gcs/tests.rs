@@ -3,7 +3,10 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use chancery_core::Marker;
+
 use super::*;
+use crate::store::LARGEST_OBJECT;
 
 const PATH: &str = "openid/v1/jwks";
 const OBJECT: &str = "/storage/v1/b/bucket/o/a%2Fopenid%2Fv1%2Fjwks?alt=media";

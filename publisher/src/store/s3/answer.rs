@@ -13,6 +13,7 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
 
+use crate::cause;
 use crate::store::{Failure, StoreErrorKind};
 
 /// What was asked for.
@@ -166,7 +167,7 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
     let cause = words(error);
     // The client's type for this is out of reach; its words decide between two kinds that are both tried again.
     let unconnected = cause.contains("client error (Connect)");
-    let (kind, remedy) = match (in_chain::<CredentialsError>(error), error) {
+    let (kind, remedy) = match (cause::find::<CredentialsError>(error), error) {
         (Some(CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_)), _) => (
             Kind::Misconfigured,
             "give credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, a role or `credentialsFile`",
@@ -188,29 +189,9 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
     Failure::new(kind, cause, remedy)
 }
 
-/// What lies behind an error of the SDK, each thing said once. Its own word names a stage of the client.
+/// What lies behind an error of the SDK. Its own word names a stage of the client.
 fn words(error: &(dyn Error + 'static)) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut next = error.source().or(Some(error));
-    while let Some(error) = next {
-        let text = error.to_string();
-        if !words.iter().any(|said| said.contains(&text)) {
-            words.push(text);
-        }
-        next = error.source();
-    }
-    words.join(": ")
-}
-
-fn in_chain<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
+    cause::in_words(error.source().unwrap_or(error), ToString::to_string)
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use aws_sdk_s3::presigning::PresigningConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use chancery_core::Marker;
+
 use super::*;
+use crate::store::LARGEST_OBJECT;
 
 /// What the server does with one request.
 #[derive(Clone)]
