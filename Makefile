@@ -8,24 +8,42 @@ OFFLINE := -p chancery --no-default-features --features keygen
 # What the demo needs, so that it is built soon.
 DEMO := -p chancery --no-default-features --features demo
 
-.PHONY: demo test servers check bench dist
+# What the cluster runs: every target and source, and nothing that reads a private signing key.
+SERVICE := -p chancery --no-default-features --features service
+# What signs, beside a kube-apiserver: private keys, and no target, source or cloud.
+SIGNER := -p chancery --no-default-features --features signer
+# The workload's end: no SDK of a cloud.
+EXCHANGE := -p chancery --no-default-features --features exchange
+TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+
+.PHONY: demo prerequisites test servers soak check bench dist
 
 demo: ## the whole loop on this machine, until Ctrl-C
-	@cargo run --quiet $(DEMO) -- demo
+	@echo 'building; from empty caches this takes about four minutes on two cores' >&2
+	@cargo run $(DEMO) -- demo
 
 servers: ## fetch and build the real servers of the tests
 	@tests/servers/install
 
+prerequisites: ## says what of the programs that the tests need is missing
+	@tests/prerequisites
+
 # The program is built first: cargo does not build it for the tests of another package.
-test: servers ## every test, on real servers
+test: prerequisites servers ## every test, on real servers
 	cargo build --workspace
-	cargo test --workspace
+	cargo test --workspace $$(tests/servers/install --features)
+
+soak: ## takes each rule of what is published away and says which test notices; fails where none does
+	core/tests/histories/removed_rules
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy $(OFFLINE) -- -D warnings
 	cargo clippy $(DEMO) -- -D warnings
+	cargo clippy $(SERVICE) -- -D warnings
+	cargo clippy $(SIGNER) -- -D warnings
+	cargo clippy $(EXCHANGE) -- -D warnings
 	cargo test --workspace --test floors
 	$(DENY) check bans licenses sources
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --quiet
@@ -33,8 +51,17 @@ check: $(DENY) ## format, lints, floors, dependency policy, docs
 bench: dist ## ratios against nginx and openssl, memory, latencies; one run, printed
 	bench/run
 
-dist:
+# The whole tool comes last: it is what lies in cargo's folder afterwards.
+dist: ## what ships, in dist/: the tool, the service for the cluster, the signer, man pages, completions
+	cargo build --profile dist $(SERVICE)
+	install -D $(TARGET)/dist/chancery dist/service/chancery
+	cargo build --profile dist $(SIGNER)
+	install -D $(TARGET)/dist/chancery dist/signer/chancery
 	cargo build --profile dist -p chancery
+	install -D $(TARGET)/dist/chancery dist/chancery
+	mkdir -p dist/man dist/completions
+	dist/chancery man --out-dir dist/man
+	for shell in bash zsh fish; do dist/chancery completions $$shell >dist/completions/chancery.$$shell; done
 
 $(DENY):
 	cargo install cargo-deny --version $(DENY_VERSION) --locked --quiet --root $(CACHE)/tools/cargo-deny-$(DENY_VERSION)

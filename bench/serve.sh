@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# GET of one JWKS over keep-alive connections: `chancery issuer` against nginx, which serves the same bytes as a file.
-# Both run at once and are asked in turns by wrk, which shares the machine's cores with them; ratios of the medians are
-# printed, and the processor time that one request costs the server. Nothing is asserted.
+# GET of one JWKS, over connections that are kept and, as relying parties ask, over a new TLS connection each time:
+# `chancery issuer` against nginx, which serves the same bytes as a file. Both run at once and are asked in turns by wrk,
+# which shares the machine's cores with them; ratios of the medians are printed, and the processor time that one
+# request costs the server. Nothing is asserted.
 #
 # CHANCERY_BIN   the binary (default: dist profile of this checkout)
 # ROUNDS         turns of each server and mode (default 7)
@@ -127,11 +128,14 @@ ticks() {
 }
 tick_us=$((1000000 / $(getconf CLK_TCK)))
 
-# One turn: NAME MODE URL PROCESS. Appends "requests/s microseconds" to the results of NAME and MODE.
+# One turn: NAME MODE URL PROCESS. Appends "requests/s microseconds" to the results of NAME and MODE. wrk resumes no TLS
+# session, so that a connection that is closed after its request costs the next one a whole handshake.
 turn() {
     local before after report
+    local -a headers=(-H "Host: $host")
+    if [[ $2 == new ]]; then headers+=(-H "Connection: close"); fi
     before=$(ticks "$4")
-    report="$(wrk -t2 -c"$connections" -d"${seconds}s" -H "Host: $host" "$3/$path")"
+    report="$(wrk -t2 -c"$connections" -d"${seconds}s" "${headers[@]}" "$3/$path")"
     after=$(ticks "$4")
     if grep -E 'Non-2xx|Socket errors' <<<"$report" >&2; then
         echo "$1 ($2) did not answer every request with the document" >&2
@@ -146,7 +150,7 @@ turn() {
 median() { cut -d' ' -f"$1" "$2" | sort -n | awk '{ value[NR] = $1 } END { print (NR % 2) ? value[(NR + 1) / 2] : (value[NR / 2] + value[NR / 2 + 1]) / 2 }'; }
 
 echo "$(stat -c %s "$scratch/root/$path") bytes, $connections connections, $rounds turns of $seconds s each, $(nproc) cores for servers and wrk"
-for mode in plain tls; do
+for mode in plain tls new; do
     if [[ $mode == plain ]]; then
         ours="http://127.0.0.1:$plain_port" theirs="http://127.0.0.1:$nginx_plain_port"
     else
@@ -165,6 +169,7 @@ for mode in plain tls; do
     for column in 1 2; do
         a=$(median $column "$scratch/chancery.$mode") b=$(median $column "$scratch/nginx.$mode")
         unit=$([[ $column == 1 ]] && echo "requests/s" || echo "us of processor time a request")
+        [[ $mode == new ]] && unit="${unit/request/new TLS connection}"
         awk -v mode=$mode -v a="$a" -v b="$b" -v unit="$unit" \
             'BEGIN { printf "%-5s  chancery %9s  nginx %9s  ratio %.2f  %s\n", mode, a, b, a / b, unit }'
     done

@@ -1,6 +1,5 @@
 //! `chancery demo`: the whole loop on one machine, with a relying party that knows nothing but the issuer URL.
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -8,9 +7,9 @@ use anyhow::{Context as _, bail};
 use chancery_core::profile::RelyingParty;
 use chancery_core::{DocumentKind, KeyId, PublicKey};
 use chancery_issuer::config::Config;
-use chancery_issuer::run::Issuer;
+use chancery_issuer::service::Service;
 use chancery_keygen::{KeySpec, PrivateKey};
-use chancery_publisher::verify::report::Report;
+use chancery_publisher::verify::report::VerifyReport;
 use chancery_publisher::verify::{Expectation, Trust, Verifier, VerifyOptions};
 use serde_json::json;
 
@@ -41,18 +40,18 @@ pub struct Args {
     algorithm: KeySpec,
 }
 
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    runtime::log_to_stderr(false, "error");
+pub fn run(args: Args, logs: runtime::Logs) -> anyhow::Result<ExitCode> {
+    logs.to_stderr("error")?;
     runtime::block_on(2, async {
         let stage = Stage::set()?;
         let config = Config::read(&stage.config)?;
-        let issuer = Issuer::open(config, &stage.config).await?;
+        let issuer = Service::open(config, &stage.config).await?;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let service = tokio::spawn(issuer.run(async { _ = stopped.await }));
 
         let steps = Demo::new(&stage, args.algorithm)?.play().await;
         if steps.is_ok() && !args.once {
-            stage.invite();
+            stage.invite()?;
             runtime::terminated().await;
         }
         _ = stop.send(());
@@ -79,7 +78,7 @@ impl<'a> Demo<'a> {
         Ok(Self {
             stage,
             spec,
-            narrator: Narrator::new(std::io::stdout().is_terminal()),
+            narrator: Narrator::new(),
             verifier: Verifier::new(VerifyOptions { trust, parties, ..VerifyOptions::default() })?,
             relying_party: RelyingPartyOfOneIssuer::new(&stage.issuer, AUDIENCE, &stage.ca_pem)?,
         })
@@ -92,8 +91,8 @@ impl<'a> Demo<'a> {
             "published to {} and served at {}",
             self.stage.target.display(),
             self.stage.issuer
-        ));
-        self.narrator.step(&describe(&shown));
+        ))?;
+        self.narrator.step(&describe(&shown))?;
 
         let token = self.mint("workload", &first)?;
         self.accept(&token, "a token of that key is accepted by a verifier that knows only the issuer URL")
@@ -103,7 +102,7 @@ impl<'a> Demo<'a> {
         let added = Instant::now();
         self.publish("second", second.public_key()).await?;
         let count = "the second key is visible beside the first";
-        self.narrator.step(&format!("{count}, {:.0?} after its file was added", added.elapsed()));
+        self.narrator.step(&format!("{count}, {:.0?} after its file was added", added.elapsed()))?;
         let token = self.mint("workload", &second)?;
         self.accept(&token, "a token of the second key is accepted").await?;
 
@@ -111,7 +110,7 @@ impl<'a> Demo<'a> {
         let token = self.mint("stranger", &stranger)?;
         match self.relying_party.verify(&token).await {
             Err(reason) => {
-                self.narrator.step(&format!("a token of the unpublished key is refused: {reason:#}"));
+                self.narrator.step(&format!("a token of the unpublished key is refused: {reason:#}"))?;
             }
             Ok(_) => bail!("a token of an unpublished key was accepted"),
         }
@@ -119,15 +118,15 @@ impl<'a> Demo<'a> {
     }
 
     fn make_key(&mut self, what: &str) -> anyhow::Result<PrivateKey> {
-        self.narrator.begin(&format!("making a {what}, {}", self.spec));
+        self.narrator.begin(&format!("making a {what}, {}", self.spec))?;
         let key = PrivateKey::generate(self.spec)?;
-        self.narrator.step(&format!("made a {what}, {}, kid {}", self.spec, key.public_key().key_id()));
+        self.narrator.step(&format!("made a {what}, {}, kid {}", self.spec, key.public_key().key_id()))?;
         Ok(key)
     }
 
     /// Puts the public half where the service looks, and waits until an anonymous reader sees it.
-    async fn publish(&mut self, name: &str, key: &PublicKey) -> anyhow::Result<Report> {
-        self.narrator.begin("waiting until an anonymous reader sees it");
+    async fn publish(&mut self, name: &str, key: &PublicKey) -> anyhow::Result<VerifyReport> {
+        self.narrator.begin("waiting until an anonymous reader sees it")?;
         self.stage.add_public_key(name, key)?;
         let started = Instant::now();
         loop {
@@ -156,17 +155,17 @@ impl<'a> Demo<'a> {
             "nbf": now,
             "exp": now + 600,
         });
-        Ok(key.sign_jwt(&claims)?)
+        Ok(key.signing_key().jwt(claims.to_string().as_bytes())?)
     }
 
     async fn accept(&mut self, token: &str, what: &str) -> anyhow::Result<()> {
         let subject = self.relying_party.verify(token).await.context("a good token was refused")?;
-        self.narrator.step(&format!("{what}: {subject}"));
+        self.narrator.step(&format!("{what}: {subject}"))?;
         Ok(())
     }
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &VerifyReport) -> String {
     let kids: Vec<&str> = report.visible.iter().map(KeyId::as_str).collect();
     let latency = report.latency(DocumentKind::Jwks).unwrap_or_default();
     let max_age = report.max_age.unwrap_or_default().as_secs();

@@ -11,7 +11,7 @@ use chancery_issuer::doctor::{Look, Workload, examine};
 use serde_json::{Value, json};
 
 use crate::output::say;
-use crate::runtime::{block_on, log_to_stderr};
+use crate::runtime::{Logs, block_on};
 
 /// Something was found that somebody should act on.
 const FOUND: u8 = 3;
@@ -44,9 +44,9 @@ fn workload(text: &str) -> Result<Workload, String> {
     }
 }
 
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
+    logs.to_stderr("error,aws_config=off")?;
     let config = Config::read(&args.config)?;
-    log_to_stderr(false, "error,aws_config=off");
     let looks = block_on(2, async {
         let mut looks = Vec::new();
         for issuer in &config.issuers {

@@ -1,13 +1,19 @@
 //! `chancery issuer`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use chancery_issuer::config::Config;
-use chancery_issuer::run::Issuer;
-use clap::ValueEnum;
+use chancery_issuer::service::{Reloaded, Service, ServiceControl, check};
+use tracing::{error, info, warn};
 
-use crate::runtime;
+use crate::output::say;
+use crate::runtime::{self, Logs};
+use crate::signals::Signals;
+
+/// How long the process may take to end. The service drains for 15 s; what takes longer hangs.
+const STOPPING: Duration = Duration::from_secs(20);
 
 /// Watch keys, publish their public halves to every target, verify them from outside, serve them.
 #[derive(clap::Args)]
@@ -18,31 +24,53 @@ pub struct Args {
     /// Check the configuration and everything it names, then exit
     #[arg(long)]
     check: bool,
-    /// How log lines are written to standard error
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum LogFormat {
-    /// For a person
-    Text,
-    /// One JSON object a line
-    Json,
-}
-
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
+    // kube logs every retry and whole answers, the SDK every step to its credentials; what fails is said by us, once.
+    logs.to_stderr("info,aws_config=warn,kube_runtime=error,kube_client=error")?;
+    let signals = Signals::listen(STOPPING)?;
     let config = Config::read(&args.config)?;
-    // kube logs every retry and whole answers; what a source cannot read is said by us, once.
-    runtime::log_to_stderr(args.log_format == LogFormat::Json, "info,kube_runtime=error,kube_client=error");
     runtime::block_on(2, async {
-        let issuer = Issuer::open(config, &args.config).await?;
         if args.check {
-            println!("{}: ok, {} issuers", args.config.display(), issuer.issuers());
-            return Ok(());
+            let issuers = config.issuers.len();
+            check(&config, &args.config).await?;
+            return say(&format!("{}: ok, {issuers} issuers\n", args.config.display()));
         }
-        issuer.run(runtime::terminated()).await?;
-        Ok(())
+        let service = tokio::select! {
+            opened = Service::open(config, &args.config) => opened?,
+            // Nothing runs yet that could be drained.
+            () = signals.clone().stop() => return Ok(()),
+        };
+        let control = service.control();
+        tokio::select! {
+            ended = service.run(signals.clone().stop()) => Ok(ended?),
+            () = follow_configuration(signals, control, &args.config) => Ok(()),
+        }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the configuration again at every SIGHUP and takes over its issuers. Never ends.
+async fn follow_configuration(mut signals: Signals, control: ServiceControl, path: &Path) {
+    loop {
+        signals.reload().await;
+        let config = match Config::read(path) {
+            Ok(config) => config,
+            Err(problem) => {
+                error!("going on as before: {:#}", anyhow::Error::from(problem));
+                continue;
+            }
+        };
+        match control.reload(config).await {
+            Ok(Reloaded { added, removed, needs_restart }) => {
+                let (added, removed) = (added.len(), removed.len());
+                info!(added, removed, "the configuration was read again");
+                if needs_restart {
+                    warn!("what changed besides `issuers` takes a restart");
+                }
+            }
+            Err(problem) => error!("going on as before: {problem}"),
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod export;
 mod import;
 mod input;
 mod inspect;
+mod interruption;
 mod make;
 
 #[derive(clap::Subcommand)]

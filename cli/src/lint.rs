@@ -1,16 +1,17 @@
 //! `chancery lint`: an issuer URL and keys held against what relying parties accept, without touching the network.
 
-use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::lint::{Finding, Severity, lint_keys, lint_text};
-use chancery_core::profile::RelyingParty;
-use chancery_core::{Jwks, pem};
+use chancery_core::profile::{RelyingParty, list};
+use chancery_core::quoted::escaped;
+use chancery_core::{Jwks, key_file};
 use serde_json::json;
+
+use crate::given;
 
 /// Something was found that somebody should act on.
 const FOUND: u8 = 3;
@@ -29,8 +30,9 @@ pub struct Args {
     /// A JWKS as it is, or would be, published
     #[arg(long, value_name = "FILE")]
     jwks: Option<PathBuf>,
-    /// Relying parties to hold them against: kubernetes, aws, azure, gcp, vault (or openbao), minio, common
-    #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::ALL)]
+    /// Relying parties to hold them against: kubernetes, aws, azure, gcp, vault (or openbao), minio, common, or a
+    /// library such as go-oidc or pyjwt; docs/relying-parties.md has them all
+    #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::USUAL)]
     parties: Vec<RelyingParty>,
     /// Print one JSON document
     #[arg(long)]
@@ -46,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let report =
         if args.json { to_json(&args, &findings)? } else { to_text(&args, keys.as_ref(), &findings) };
-    std::io::stdout().write_all(report.as_bytes()).context("cannot write to standard output")?;
+    crate::output::say(&report)?;
     let found = findings.iter().any(|finding| finding.severity > Severity::Note);
     Ok(if found { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
 }
@@ -54,8 +56,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The key set to look at; `None` when only the issuer was given.
 fn read_keys(args: &Args) -> anyhow::Result<Option<ObservedJwks>> {
     if let Some(path) = &args.jwks {
-        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let keys = ObservedJwks::parse(&bytes).with_context(|| path.display().to_string())?;
+        let bytes = given::read(path)?;
+        let keys = ObservedJwks::parse(&bytes).with_context(|| escaped(path.display()).to_string())?;
         return Ok(Some(keys));
     }
     let mut keys = Vec::new();
@@ -66,15 +68,17 @@ fn read_keys(args: &Args) -> anyhow::Result<Option<ObservedJwks>> {
 }
 
 fn read_pem(path: &Path) -> anyhow::Result<Vec<chancery_core::PublicKey>> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let read = pem::read_public_keys(&String::from_utf8_lossy(&bytes));
+    let read = key_file::read_public_keys(&given::read(path)?);
     if read.keys.is_empty() {
         let reasons: Vec<String> = read.skipped.iter().map(ToString::to_string).collect();
         let reasons = if reasons.is_empty() { "no PEM block".to_owned() } else { reasons.join("; ") };
-        bail!("{}: expected a PEM file with a public key or a certificate, found {reasons}", path.display());
+        bail!(
+            "{}: expected a PEM file with a public key or a certificate, found {reasons}",
+            escaped(path.display())
+        );
     }
     for skipped in &read.skipped {
-        eprintln!("{}: passed over {skipped}", path.display());
+        eprintln!("{}: passed over {skipped}", escaped(path.display()));
     }
     Ok(read.keys)
 }
@@ -85,7 +89,7 @@ fn to_json(args: &Args, findings: &[Finding]) -> anyhow::Result<String> {
 }
 
 fn to_text(args: &Args, keys: Option<&ObservedJwks>, findings: &[Finding]) -> String {
-    let parties = names(&args.parties);
+    let parties = list(&args.parties);
     let subject = match keys {
         Some(keys) => format!("{} with {}", args.issuer, count(keys.entries.len(), "key")),
         None => args.issuer.clone(),
@@ -95,11 +99,7 @@ fn to_text(args: &Args, keys: Option<&ObservedJwks>, findings: &[Finding]) -> St
     }
     let mut text = format!("{subject}, held against {parties}\n\n");
     for finding in findings {
-        text.push_str(&format!("{} {}: {}\n", finding.severity, finding.rule, finding.message));
-        if !finding.breaks.is_empty() {
-            text.push_str(&format!("  breaks: {}\n", names(&finding.breaks)));
-        }
-        text.push_str(&format!("  remedy: {}\n\n", finding.remedy));
+        text.push_str(&format!("{finding}\n"));
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let totals = [Severity::Error, Severity::Warning, Severity::Note]
@@ -107,10 +107,6 @@ fn to_text(args: &Args, keys: Option<&ObservedJwks>, findings: &[Finding]) -> St
         .filter(|severity| of(*severity) > 0)
         .map(|severity| count(of(severity), severity.as_str()));
     text + &totals.collect::<Vec<_>>().join(", ") + "\n"
-}
-
-fn names(parties: &[RelyingParty]) -> String {
-    parties.iter().map(|party| party.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn count(number: usize, noun: &str) -> String {

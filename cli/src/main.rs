@@ -1,27 +1,42 @@
 //! `chancery`: one binary with a subcommand for each role, composed from the library crates behind features.
 //!
 //! Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage,
-//! 3 `verify`, `lint`, `doctor` or a plan ran and found something to act on.
+//! 3 `verify`, `lint`, `doctor`, `exchange explain` or a plan ran and found something to act on. `exchange` has further
+//! ones, one for each class of failure.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use output::complain;
+
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "issuer")]
 mod doctor;
+#[cfg(feature = "exchange")]
+mod exchange;
+mod given;
 #[cfg(feature = "issuer")]
 mod issuer;
 #[cfg(feature = "keygen")]
 mod keygen;
 mod lint;
-#[cfg(feature = "publish")]
+#[cfg(feature = "manual")]
+mod manual;
 mod output;
 #[cfg(feature = "publish")]
 mod publish;
-#[cfg(feature = "publish")]
+#[cfg(feature = "ring")]
+mod ring;
+#[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
 mod runtime;
+#[cfg(any(feature = "issuer", feature = "ring"))]
+mod signals;
+#[cfg(feature = "signer")]
+mod signer;
+#[cfg(feature = "ring")]
+mod time;
 #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
 mod trust;
 #[cfg(feature = "publish")]
@@ -34,6 +49,9 @@ mod verify;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
+    #[command(flatten)]
+    logs: runtime::Logs,
 }
 
 #[derive(Subcommand)]
@@ -57,34 +75,74 @@ enum Command {
     /// Run the issuer service: watch keys, publish, verify, serve
     #[cfg(feature = "issuer")]
     Issuer(issuer::Args),
+    /// Sign ServiceAccount tokens for kube-apiserver, over a unix socket
+    #[cfg(feature = "signer")]
+    Signer(Box<signer::Args>),
+    /// Begin a key ring, see what is planned for it and what is in the way, ask for a rotation or a revocation
+    #[cfg(feature = "ring")]
+    #[command(subcommand)]
+    Ring(Box<ring::Command>),
     /// Explain why something does not work: sources, tokens, the outside view, the targets
     #[cfg(feature = "issuer")]
     Doctor(doctor::Args),
+    /// Exchange the token of a workload for a credential of a cloud, a registry or a server
+    #[cfg(feature = "exchange")]
+    #[command(subcommand)]
+    Exchange(exchange::Command),
     /// Show the whole loop on this machine
     #[cfg(feature = "demo")]
     Demo(demo::Args),
+    /// Print the completions of a shell
+    #[cfg(feature = "manual")]
+    Completions(manual::CompletionsArgs),
+    /// Write the man pages
+    #[cfg(feature = "manual")]
+    #[command(hide = true)]
+    Man(manual::ManArgs),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    #[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
+    let logs = cli.logs;
+    let result = match cli.command {
         #[cfg(feature = "keygen")]
         Command::Keygen(command) => keygen::run(command),
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
-        Command::Publish(command) => publish::run(*command),
+        Command::Publish(command) => publish::run(*command, logs),
         #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
-        Command::Trust(args) => trust::run(*args),
+        Command::Trust(args) => trust::run(*args, logs),
         #[cfg(feature = "publish")]
         Command::Verify(args) => verify::run(args),
         #[cfg(feature = "issuer")]
-        Command::Issuer(args) => issuer::run(args),
+        Command::Issuer(args) => issuer::run(args, logs),
+        #[cfg(feature = "signer")]
+        Command::Signer(args) => signer::run(*args, logs),
+        #[cfg(feature = "ring")]
+        Command::Ring(command) => ring::run(*command, logs),
         #[cfg(feature = "issuer")]
-        Command::Doctor(args) => doctor::run(args),
+        Command::Doctor(args) => doctor::run(args, logs),
+        #[cfg(feature = "exchange")]
+        Command::Exchange(command) => exchange::run(command, logs),
         #[cfg(feature = "demo")]
-        Command::Demo(args) => demo::run(args),
+        Command::Demo(args) => demo::run(args, logs),
+        #[cfg(feature = "manual")]
+        Command::Completions(args) => manual::print_completions::<Cli>(args),
+        #[cfg(feature = "manual")]
+        Command::Man(args) => manual::write_pages::<Cli>(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        complain(&in_words(&error));
         ExitCode::FAILURE
+    })
+}
+
+/// An error and what lies behind it on one line. What one of them says already is not said again.
+fn in_words(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => said.to_owned(),
+        said => format!("{said}: {cause}"),
     })
 }

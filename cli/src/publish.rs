@@ -1,20 +1,28 @@
 //! `chancery publish`: documents to a target, once, from a pipeline or by hand.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
-use chancery_core::publication::{Desired, Known};
-use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner};
-use chancery_publisher::publish::{execute, prepare};
+use anyhow::{Context as _, anyhow, ensure};
+use chancery_core::profile::RelyingParty;
+use chancery_core::publication::{Desired, Plan, Returning, WriterMemory};
+use chancery_core::withdrawal::Withdrawal;
+use chancery_core::{
+    CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner, WithdrawalCause, Withdrawals, WriterKey,
+};
+use chancery_publisher::publish::{PublishError, execute, prepare};
+use chancery_publisher::writer_key_file::{first_decision_now, random_writer_key, read_writer_key};
 use chancery_publisher::{DocumentStore, default_owner};
 
+use self::advice::Advice;
 use self::keys::KeyArgs;
-use self::report::Report;
+use self::report::PublishReport;
 use self::target::TargetArgs;
 use crate::output::say;
-use crate::runtime::{block_on, log_to_stderr};
+use crate::runtime::{Logs, block_on};
 
+mod advice;
 pub mod keys;
 mod report;
 #[cfg(feature = "issuer")]
@@ -30,6 +38,8 @@ pub enum Command {
     Plan(Args),
     /// Write what is missing or differs; keys that others published stay
     Apply(Args),
+    /// Make a key by which the writers of an issuer know each other's work, on standard output
+    WriterKey,
     /// Bring back what the service's configuration describes, from what is left of it
     #[cfg(feature = "issuer")]
     Restore(restore::Args),
@@ -56,20 +66,39 @@ pub struct Args {
     /// Take over objects that carry no ownership marker
     #[arg(long)]
     adopt: bool,
-    /// Withdraw this key; tokens that it signed are refused from then on
+    /// Withdraw this key: its last token is dead
     #[arg(long, value_name = "KID", num_args = 1..)]
     withdraw: Vec<KeyId>,
+    /// Relying parties that matter, as of `chancery lint --for`: whether they take the keys, and how long they keep them
+    #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::USUAL)]
+    parties: Vec<RelyingParty>,
+    /// Revoke this key: nothing ever publishes it again
+    #[arg(long, value_name = "KID", num_args = 1..)]
+    revoke: Vec<KeyId>,
+    /// Publish keys again that were withdrawn there, but not revoked
+    #[arg(long)]
+    return_withdrawn: bool,
+    /// With --revoke: go on although no key is left, so that every token of this issuer is refused
+    #[arg(long, requires = "revoke")]
+    force: bool,
+    /// The key by which the issuer's writers know each other's work; needed where a service with a state publishes
+    #[arg(long, value_name = "FILE")]
+    state_key_file: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
     // Where no machine gives credentials, the SDK reports each way in which it did not get any; the error is enough.
-    log_to_stderr(false, "warn,aws_config=error");
+    logs.to_stderr("warn,aws_config=error")?;
     let (args, apply) = match command {
         Command::Plan(args) => (args, false),
         Command::Apply(args) => (args, true),
+        Command::WriterKey => {
+            say(&format!("{}\n", random_writer_key().to_secret_text()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         #[cfg(feature = "issuer")]
         Command::Restore(args) => return restore::run(args),
     };
@@ -83,58 +112,98 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
 /// What the arguments ask for.
 struct Wish {
     documents: DocumentSet,
-    tombstones: Vec<KeyId>,
+    withdrawals: Withdrawals,
     owner: Owner,
     adopt: bool,
+    parties: Vec<RelyingParty>,
+    writer_key: Option<WriterKey>,
+    returning: Returning,
+    may_empty: bool,
 }
 
 impl Wish {
     fn of(args: &Args) -> anyhow::Result<Self> {
-        let jwks =
-            Jwks::new(args.keys.read()?).context("no key was given; an empty set is never published")?;
-        let both = args.withdraw.iter().find(|id| jwks.contains(id));
+        let keeps_what_stands = !args.withdraw.is_empty() || !args.revoke.is_empty();
+        let jwks = Jwks::new(args.keys.read()?).or(keeps_what_stands.then(Jwks::empty));
+        let jwks = jwks.context("no key was given (--key or --jwks); an empty set is never published")?;
+        let both = args.withdraw.iter().chain(&args.revoke).find(|id| jwks.contains(id));
         ensure!(
             both.is_none(),
-            "{} is to be published and withdrawn at once; take it out of the key files or out of --withdraw",
+            "{} is to be published and withdrawn at once; take it out of the key files or out of --withdraw and --revoke",
             both.map(ToString::to_string).unwrap_or_default(),
         );
-        let tombstones = args.withdraw.clone();
+        // Whichever decision it will be, it is later than what is found there.
+        let decision = u64::MAX;
+        let mut withdrawals =
+            Withdrawals::of(args.withdraw.iter().cloned(), WithdrawalCause::Retired, decision);
+        for kid in &args.revoke {
+            withdrawals.add(Withdrawal { key: kid.into(), cause: WithdrawalCause::Revoked, decision });
+        }
+        let writer_key = args.state_key_file.as_deref().map(read_writer_key).transpose()?;
+        let returning = if args.return_withdrawn { Returning::Allowed } else { Returning::Refused };
         let owner = args.owner.clone().unwrap_or_else(|| default_owner(&args.issuer));
         let cache = CachePolicy::of_seconds(args.max_age);
         let documents = DocumentSet::new(args.issuer.clone(), jwks, cache);
-        Ok(Self { documents, tombstones, owner, adopt: args.adopt })
+        Ok(Self {
+            documents,
+            withdrawals,
+            owner,
+            adopt: args.adopt,
+            writer_key,
+            returning,
+            may_empty: args.force,
+            parties: args.parties.clone(),
+        })
     }
 
     fn desired(&self) -> Desired<'_> {
         Desired {
             documents: &self.documents,
-            tombstones: &self.tombstones,
+            withdrawals: &self.withdrawals,
             owner: &self.owner,
-            known: Known::Stateless,
+            memory: WriterMemory::Stateless {
+                writer_key: self.writer_key.as_ref(),
+                returning: self.returning,
+                may_empty: self.may_empty,
+                first_decision: first_decision_now(),
+            },
             adopt_unmarked: self.adopt,
         }
     }
 
+    fn report(&self, store: &dyn DocumentStore, plan: &Plan) -> PublishReport {
+        let advice = Advice::of(plan, &self.withdrawals, &self.parties);
+        PublishReport::of_plan(&store.describe(), &self.owner, plan, advice)
+    }
+
     async fn plan(&self, store: Arc<dyn DocumentStore>, json: bool) -> anyhow::Result<ExitCode> {
-        let plan = prepare(store.as_ref(), self.desired()).await?;
-        print(&Report::of_plan(&store.describe(), &self.owner, &plan), json)?;
+        let plan = prepare(store.as_ref(), self.desired()).await.map_err(with_request)?;
+        print(&self.report(store.as_ref(), &plan), json)?;
         Ok(if plan.writes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
     }
 
     async fn apply(&self, store: Arc<dyn DocumentStore>, json: bool) -> anyhow::Result<ExitCode> {
-        let plan = prepare(store.as_ref(), self.desired()).await?;
-        let mut report = Report::of_plan(&store.describe(), &self.owner, &plan);
+        let plan = prepare(store.as_ref(), self.desired()).await.map_err(with_request)?;
+        let mut report = self.report(store.as_ref(), &plan);
         if !json {
             // Before the writes, so that it stands there whatever comes of them.
             print(&report, false)?;
         }
-        let outcome = execute(store.as_ref(), self.desired(), plan).await?;
+        let outcome = execute(store.as_ref(), self.desired(), plan).await.map_err(with_request)?;
         report.applied(&outcome);
         if json { print(&report, true) } else { say(&report.to_text_of_outcome()) }?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print(report: &Report, json: bool) -> anyhow::Result<()> {
+/// What is printed once may name the request.
+fn with_request(error: PublishError) -> anyhow::Error {
+    match error.request_id() {
+        Some(id) => anyhow!("{error} (request {id})"),
+        None => error.into(),
+    }
+}
+
+fn print(report: &PublishReport, json: bool) -> anyhow::Result<()> {
     say(&if json { report.to_json()? } else { report.to_text() })
 }

@@ -7,7 +7,7 @@ use chancery_publisher::trust::Registrar;
 use serde_json::json;
 
 use crate::output::say;
-use crate::runtime::{block_on, log_to_stderr};
+use crate::runtime::{Logs, block_on};
 
 #[cfg(feature = "s3")]
 mod aws;
@@ -65,8 +65,8 @@ impl<A: clap::Args> Verb<A> {
     }
 }
 
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    log_to_stderr(false, "warn,aws_config=error");
+pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
+    logs.to_stderr("warn,aws_config=error")?;
     block_on(1, async {
         let (registrar, apply) = match args.cloud {
             #[cfg(feature = "s3")]
@@ -103,7 +103,7 @@ async fn carry_out(registrar: &dyn Registrar, apply: bool, json: bool) -> anyhow
         registrar.apply(&plan).await?;
     }
     if json {
-        say(&to_json(registrar, (&plan, example.as_deref()), apply)?)?;
+        say(&to_json(registrar, &plan, example.as_deref(), apply)?)?;
     } else if apply {
         let number = plan.calls.len();
         say(&format!("\nmade {number} call{}\n", if number == 1 { "" } else { "s" }))?;
@@ -113,7 +113,8 @@ async fn carry_out(registrar: &dyn Registrar, apply: bool, json: bool) -> anyhow
 
 fn to_json(
     registrar: &dyn Registrar,
-    (plan, example): (&TrustPlan, Option<&str>),
+    plan: &TrustPlan,
+    example: Option<&str>,
     applied: bool,
 ) -> anyhow::Result<String> {
     let document = json!({

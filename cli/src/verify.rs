@@ -1,22 +1,27 @@
 //! `chancery verify`: an issuer as an anonymous relying party sees it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use chancery_core::lint::{Finding, Severity};
-use chancery_core::profile::RelyingParty;
-use chancery_core::{DocumentKind, IssuerUrl, KeyId, pem};
+use chancery_core::profile::{RelyingParty, list};
+use chancery_core::quoted::escaped;
+use chancery_core::{DocumentKind, IssuerUrl, KeyId, key_file};
 use chancery_publisher::verify::address::GivenAddress;
-use chancery_publisher::verify::report::Report;
-use chancery_publisher::verify::{Expectation, Place, Trust, Verifier, VerifyOptions};
+use chancery_publisher::verify::jwks_host::AllowedJwksHosts;
+use chancery_publisher::verify::report::VerifyReport;
+use chancery_publisher::verify::{Expectation, IssuerPlace, Trust, Verifier, VerifyOptions};
 
+use crate::given;
 use crate::output::say;
 use crate::runtime::block_on;
 
 mod addresses;
+
+/// The most keys that the text lists.
+const KEYS_SHOWN: usize = 50;
 
 /// Something was found that somebody should act on.
 const FOUND: u8 = 3;
@@ -37,14 +42,18 @@ pub struct Args {
     /// Read at each address of the host, as caches answer there and past them
     #[arg(long, conflicts_with = "proxy")]
     every_address: bool,
+    /// Read a JWKS at this host although it is in a network where the issuer is not. May be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_jwks_host: Vec<String>,
     /// Go through this http or https proxy
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
     /// The longest time for each of the two documents; AWS STS grants about five seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     timeout: f64,
-    /// Relying parties that matter: kubernetes, aws, azure, gcp, vault (or openbao), minio, common
-    #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::ALL)]
+    /// Relying parties that matter: kubernetes, aws, azure, gcp, vault (or openbao), minio, common, or a
+    /// library such as go-oidc or pyjwt; docs/relying-parties.md has them all
+    #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::USUAL)]
     parties: Vec<RelyingParty>,
     /// A key id that must be visible
     #[arg(long, value_name = "KID")]
@@ -63,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verifier = Verifier::new(options(&args, &issuer)?)?;
     let (text, good) = match args.every_address {
         true => {
-            let place = Place { issuer: &issuer, base: None };
+            let place = IssuerPlace { issuer: &issuer, base: None };
             let probe =
                 block_on(1, async { Ok(verifier.probe(place, &expected, addresses::nonce()).await) })?;
             let text = if args.json {
@@ -89,11 +98,12 @@ fn options(args: &Args, issuer: &IssuerUrl) -> anyhow::Result<VerifyOptions> {
             format!("--timeout {} cannot be used; expected seconds above 0, such as 5 or 0.5", args.timeout)
         })?,
         proxy: args.proxy.clone(),
+        allowed_jwks_hosts: AllowedJwksHosts::new(&args.allow_jwks_host),
         parties: args.parties.clone(),
         ..VerifyOptions::default()
     };
     if let Some(path) = &args.ca {
-        let pem = fs::read(path).with_context(|| format!("--ca: cannot read {}", path.display()))?;
+        let pem = given::read(path).context("--ca")?.to_vec();
         options.trust = Trust::PlatformAnd(pem);
     }
     for text in &args.resolve {
@@ -114,26 +124,26 @@ fn expected_keys(args: &Args) -> anyhow::Result<Vec<KeyId>> {
 }
 
 fn key_ids_of(path: &Path) -> anyhow::Result<Vec<KeyId>> {
-    let bytes = fs::read(path).with_context(|| format!("--expect-key: cannot read {}", path.display()))?;
-    let read = pem::read_public_keys(&String::from_utf8_lossy(&bytes));
+    let read = key_file::read_public_keys(&given::read(path).context("--expect-key")?);
     // A block that is passed over is a key that nobody looks for, so that the answer would be too good.
     if let Some(skipped) = read.skipped.first() {
-        bail!("--expect-key {}: {skipped}", path.display());
+        bail!("--expect-key {}: {skipped}", escaped(path.display()));
     }
-    ensure!(!read.keys.is_empty(), "--expect-key {}: expected a PEM file with public keys", path.display());
+    let path = escaped(path.display());
+    ensure!(!read.keys.is_empty(), "--expect-key {path}: expected a PEM file with public keys");
     Ok(read.keys.iter().map(|key| key.key_id().clone()).collect())
 }
 
-fn to_json(report: &Report) -> anyhow::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(report)?))
+fn to_json(report: &VerifyReport) -> anyhow::Result<String> {
+    Ok(format!("{}\n", printable_json(&serde_json::to_string_pretty(report)?)))
 }
 
-fn to_text(report: &Report, parties: &[RelyingParty]) -> String {
+fn to_text(report: &VerifyReport, parties: &[RelyingParty]) -> String {
     let mut text = format!("issuer     {}\n", report.issuer);
     for kind in [DocumentKind::Discovery, DocumentKind::Jwks] {
         text.push_str(&document(report, kind));
     }
-    for key in &report.keys {
+    for key in report.keys.iter().take(KEYS_SHOWN) {
         let kid = key.kid.as_deref().unwrap_or("(no kid)");
         let alg = key.alg.as_deref().unwrap_or("(no alg)");
         text.push_str(&format!(
@@ -142,6 +152,9 @@ fn to_text(report: &Report, parties: &[RelyingParty]) -> String {
             printable(&key.description),
             printable(alg)
         ));
+    }
+    if let Some(more) = report.keys.len().checked_sub(KEYS_SHOWN).filter(|more| *more > 0) {
+        text.push_str(&format!("key        and {more} more\n"));
     }
     text.push('\n');
     text.push_str(&all_lines(&report.findings));
@@ -152,18 +165,22 @@ fn all_lines(findings: &[Finding]) -> String {
     let by_severity = [Severity::Error, Severity::Warning, Severity::Note]
         .into_iter()
         .flat_map(|severity| findings.iter().filter(move |finding| finding.severity == severity));
-    by_severity.map(to_lines).collect()
+    by_severity.map(|finding| format!("{finding}\n")).collect()
 }
 
-fn document(report: &Report, kind: DocumentKind) -> String {
+fn document(report: &VerifyReport, kind: DocumentKind) -> String {
     let label = match kind {
         DocumentKind::Discovery => "discovery",
         DocumentKind::Jwks => "JWKS",
     };
-    if let Some(error) = report.reading.failure(kind) {
-        return format!("{label:10} {}\n           no answer: {}\n", error.url, error.kind);
+    if let Some(error) = report.fetches.failure(kind) {
+        return format!(
+            "{label:10} {}\n           no answer: {}\n",
+            escaped(&error.url),
+            escaped(&error.kind)
+        );
     }
-    let Some(fetched) = report.reading.fetched(kind) else {
+    let Some(fetched) = report.fetches.fetched(kind) else {
         return format!("{label:10} not asked for\n");
     };
     let header =
@@ -179,18 +196,10 @@ fn document(report: &Report, kind: DocumentKind) -> String {
     format!("{label:10} {}\n           {}\n", printable(&fetched.url), facts.join(" | "))
 }
 
-fn to_lines(finding: &Finding) -> String {
-    let mut lines = format!("{} {}: {}\n", finding.severity, finding.rule, finding.message);
-    if !finding.breaks.is_empty() {
-        lines.push_str(&format!("  breaks: {}\n", names(&finding.breaks)));
-    }
-    lines + &format!("  remedy: {}\n\n", finding.remedy)
-}
-
-fn verdict(report: &Report, parties: &[RelyingParty]) -> String {
-    let readers = match RelyingParty::ALL.iter().all(|party| parties.contains(party)) {
+fn verdict(report: &VerifyReport, parties: &[RelyingParty]) -> String {
+    let readers = match RelyingParty::USUAL.iter().all(|party| parties.contains(party)) {
         true => "all".to_owned(),
-        false => names(parties),
+        false => list(parties),
     };
     let number = report.visible.len();
     let keys = format!("{number} key{}", if number == 1 { "" } else { "s" });
@@ -201,11 +210,24 @@ fn verdict(report: &Report, parties: &[RelyingParty]) -> String {
     }
 }
 
-fn names(parties: &[RelyingParty]) -> String {
-    parties.iter().map(|party| party.as_str()).collect::<Vec<_>>().join(", ")
+/// What a server sent, with everything escaped that would move a terminal.
+fn printable(text: &str) -> String {
+    escaped(text).to_string()
 }
 
-/// What a server sent, without the control characters that would reach the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+/// A JSON document of ours, in which the same is escaped as JSON does it: it stands only within strings.
+fn printable_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        let mut escapes = character.escape_debug();
+        let is_printable = matches!(character, '\n' | '"' | '\'' | '\\') || escapes.next() == Some(character);
+        if is_printable {
+            shown.push(character);
+        } else {
+            let mut units = [0; 2];
+            let units = character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+            units.for_each(|unit| shown.push_str(&unit));
+        }
+    }
+    shown
 }

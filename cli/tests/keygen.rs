@@ -264,7 +264,7 @@ fn bad_input_is_refused_with_the_remedy() {
         ("missing.key", "missing.key"),
         (".", "not a regular file"),
         ("empty", "no PEM block"),
-        ("huge", "more than 1 MiB"),
+        ("huge", "more than 1048576 bytes"),
         ("rsa.der", "-inform DER"),
         ("ed25519.key", "Ed25519"),
         ("legacy.key", "openssl pkey"),

@@ -108,7 +108,7 @@ fn what_others_published_stays_until_it_is_withdrawn_by_name() {
     let (first, second) = ([bench.key(1)], [bench.key(2)]);
     bench.publish("apply", &first, &[]);
     let apply = bench.publish("apply", &second, &[]);
-    assert!(text(&apply).contains(&format!("{}  RSA-2048  published by somebody else, stays", kid(1))));
+    assert!(text(&apply).contains(&format!("{}  RSA-2048  not among these key files, stays", kid(1))));
     assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[2, 1]));
 
     let withdraw = bench.publish("apply", &second, &["--withdraw", &kid(1)]);
@@ -116,6 +116,48 @@ fn what_others_published_stays_until_it_is_withdrawn_by_name() {
     assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[2]));
 
     refused(&bench.publish("apply", &second, &["--withdraw", &kid(2)]), &[&kid(2), "--withdraw"]);
+}
+
+#[test]
+fn revoking_the_last_key_is_a_choice_that_is_asked_for_and_is_never_undone() {
+    let bench = Bench::new();
+    let only = [bench.key(1)];
+    bench.publish("apply", &only, &[]);
+    let revoke = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
+        command.args(["publish", "apply", "--issuer", ISSUER, "--target-directory"]).arg(bench.path("www"));
+        command.arg(format!("--revoke={}", kid(1))).args(more).output().unwrap()
+    };
+    refused(&revoke(&[]), &["every token of this issuer would be refused", "new key first", "`--force`"]);
+    assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[1]), "nothing was written");
+
+    let forced = revoke(&["--force"]);
+    assert_eq!(forced.status.code(), Some(0), "{}", String::from_utf8_lossy(&forced.stderr));
+    assert!(text(&forced).contains("MinIO STS accepts it until it is restarted"), "{}", text(&forced));
+    assert_eq!(bench.published("openid/v1/jwks"), r#"{"keys":[]}"#);
+
+    for more in [&[][..], &["--return-withdrawn"], &["--adopt"]] {
+        refused(&bench.publish("apply", &only, more), &[&kid(1), "revoked", "Leave the key out"]);
+    }
+    let next = bench.publish("apply", &[bench.key(2)], &[]);
+    assert_eq!(next.status.code(), Some(0), "{}", String::from_utf8_lossy(&next.stderr));
+    assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[2]));
+}
+
+#[test]
+fn a_plan_says_how_long_a_new_key_waits_and_who_accepts_a_withdrawn_one() {
+    let bench = Bench::new();
+    let (first, second) = ([bench.key(1)], [bench.key(2)]);
+    let usual = text(&bench.publish("apply", &first, &[]));
+    assert!(usual.contains("visible for 960 s without a gap") && !usual.contains("withdrawal"), "{usual}");
+    let axum = text(&bench.publish("plan", &second, &["--for", "pyjwt,axum-jwks", "--max-age", "60"]));
+    assert!(axum.contains("visible for 90 s") && axum.contains("then restart axum-jwks"), "{axum}");
+    let long = text(&bench.publish("plan", &second, &["--max-age", "3600"]));
+    assert!(long.contains("visible for 3600 s without a gap: caches may keep"), "{long}");
+
+    let withdraw = text(&bench.publish("apply", &second, &["--withdraw", &kid(1)]));
+    let minio = "MinIO STS accepts it until it is restarted; to end that at once, restart every MinIO server";
+    assert!(withdraw.contains(minio), "{withdraw}");
 }
 
 #[test]
@@ -131,6 +173,7 @@ fn json_says_the_same_to_a_machine() {
     assert!(plan["writes"][0]["ifVersion"].is_string());
     assert_eq!(plan["writes"].as_array().unwrap().len(), 1);
     assert_eq!(plan["written"], Value::Null);
+    assert_eq!(plan["relyingParties"]["waitSeconds"], 960);
     let foreign: Vec<_> = plan["keys"].as_array().unwrap().iter().map(|key| &key["foreign"]).collect();
     assert_eq!(foreign, [false, true]);
 

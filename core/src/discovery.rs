@@ -19,7 +19,12 @@ pub struct Discovery {
 impl Discovery {
     /// The document of `issuer`, whose algorithms are those of the keys in `jwks`.
     pub fn new(issuer: IssuerUrl, jwks: &Jwks) -> Self {
-        Self { issuer, algorithms: jwks.algorithms() }
+        let mut algorithms = jwks.algorithms();
+        if algorithms.is_empty() {
+            // The member is REQUIRED, and RS256 must be in it (OpenID Connect Discovery 1.0 section 3).
+            algorithms.insert(Algorithm::Rs256);
+        }
+        Self { issuer, algorithms }
     }
 
     /// The bytes to publish: compact JSON, no trailing newline.

@@ -5,17 +5,20 @@
 //! 1. Only what carried our marker can drift. What others do with their own objects is their affair, and an object
 //!    that was not there before is a publication.
 //! 2. An object of ours that is gone, or carries another marker or none, has drifted.
-//! 3. Under our marker, a higher generation than before is another writer of ours, or a write of our own whose answer
-//!    was lost. Anything else that differs has drifted: whoever edits an object in place keeps its metadata, and
-//!    whoever restores an older version brings back a lower generation. The same content in a new version has not.
-//! 4. A key that appears under our marker, and that we neither publish nor withdrew, is reported whatever the
-//!    generation says: whoever can put a key there can forge identities. It stays, by the rules of
-//!    [`crate::publication`], until a person decides.
+//! 3. A writer with state knows by the proof who wrote what carries our marker. What is not proven was changed by an
+//!    intruder; what is proven and of an older decision than what stood there was brought back by one.
+//! 4. A writer without state has only the count of decisions to go by: a higher one than before is another writer of
+//!    ours, or a write of its own whose answer was lost. Anything else that differs has drifted.
+//! 5. The same content in a new version has not drifted.
+//! 6. A key that appears without a proof, and that we neither publish nor withdrew, is reported by name: whoever can
+//!    put a key there can forge identities. A writer with state removes it; one without reports it, since it cannot
+//!    tell it from another writer's.
 
 use std::fmt;
 
 use crate::jwks::ObservedJwks;
-use crate::publication::{Desired, Observed, StoredObject};
+use crate::provenance::Provenance;
+use crate::publication::{Desired, Observed, StoredObject, WriterMemory};
 use crate::{DocumentKind, KeyId, Owner, PublicKey};
 
 /// One difference that we did not make.
@@ -39,8 +42,15 @@ pub enum DriftKind {
     },
     /// Its bytes, headers or withdrawals differ under our own marker.
     Changed,
+    /// An older edition of it was brought back.
+    RolledBack,
     /// It shows keys under our own marker that are not ours.
-    ForeignKeys(Vec<KeyId>),
+    ForeignKeys {
+        /// Which keys.
+        kids: Vec<KeyId>,
+        /// Whether they are removed, since it is certain that no writer of ours put them there.
+        removed: bool,
+    },
 }
 
 impl DriftKind {
@@ -50,13 +60,14 @@ impl DriftKind {
             Self::Vanished => "Vanished",
             Self::Marker { .. } => "MarkerReplaced",
             Self::Changed => "Changed",
-            Self::ForeignKeys(_) => "ForeignKeys",
+            Self::RolledBack => "RolledBack",
+            Self::ForeignKeys { .. } => "ForeignKeys",
         }
     }
 
     /// Whether somebody may be forging identities, rather than only breaking something.
     pub fn is_possible_intrusion(&self) -> bool {
-        matches!(self, Self::ForeignKeys(_))
+        matches!(self, Self::ForeignKeys { .. } | Self::RolledBack)
     }
 }
 
@@ -72,14 +83,20 @@ impl fmt::Display for Drift {
                 write!(f, "the {document} was replaced by one without an ownership marker")
             }
             DriftKind::Changed => write!(f, "the {document} was changed under our marker, and not by us"),
-            DriftKind::ForeignKeys(kids) => {
-                let kids: Vec<&str> = kids.iter().map(KeyId::as_str).collect();
+            DriftKind::RolledBack => {
                 write!(
                     f,
-                    "somebody put keys into the {document} under our marker ({}); tokens signed with them are accepted. \
-                     They stay, since dropping a key may reject somebody's tokens: find out whose they are, and remove them by hand if nobody answers",
-                    kids.join(", ")
+                    "somebody brought an older edition of the {document} back, and with it the keys that were withdrawn since"
                 )
+            }
+            DriftKind::ForeignKeys { kids, removed } => {
+                let kids: Vec<&str> = kids.iter().map(KeyId::as_str).collect();
+                let kids = kids.join(", ");
+                write!(f, "somebody put keys into the {document} under our marker ({kids}); ")?;
+                f.write_str(match removed {
+                    true => "tokens signed with them were accepted until they were removed again: find out who can write there",
+                    false => "tokens signed with them are accepted. They stay, since dropping a key may reject somebody's tokens: find out whose they are, and remove them by hand if nobody answers",
+                })
             }
         }
     }
@@ -92,7 +109,7 @@ pub fn compare(desired: Desired<'_>, last: &Observed, now: &Observed) -> Vec<Dri
     kinds
         .flat_map(|document| {
             let what = match last.object(document).filter(|object| is_ours(object, desired.owner)) {
-                Some(before) => of_object(desired, before, now.object(document)),
+                Some(before) => of_object(desired, document, before, now.object(document)),
                 None => Vec::new(),
             };
             what.into_iter().map(move |what| Drift { document, what })
@@ -104,29 +121,43 @@ fn is_ours(object: &StoredObject, owner: &Owner) -> bool {
     object.marker.as_ref().is_some_and(|marker| marker.owner == *owner)
 }
 
-fn of_object(desired: Desired<'_>, before: &StoredObject, now: Option<&StoredObject>) -> Vec<DriftKind> {
+fn of_object(
+    desired: Desired<'_>,
+    document: DocumentKind,
+    before: &StoredObject,
+    now: Option<&StoredObject>,
+) -> Vec<DriftKind> {
     let Some(now) = now else { return vec![DriftKind::Vanished] };
     if now.version == before.version {
         return Vec::new();
     }
-    if !is_ours(now, desired.owner) {
-        let theirs = now.marker.as_ref().map(|marker| marker.owner.clone());
-        return vec![DriftKind::Marker { theirs }];
-    }
-    let generation = |object: &StoredObject| object.marker.as_ref().map(|marker| marker.generation);
-    let is_newer = generation(now) > generation(before);
+    let provenance = desired.identity().judge(document, now);
+    let decision = |object: &StoredObject| object.marker.as_ref().map_or(0, |marker| marker.decision);
     let content = |object: &StoredObject| StoredObject { version: before.version.clone(), ..object.clone() };
-    let changed = (!is_newer && content(now) != content(before)).then_some(DriftKind::Changed);
-    let foreign = new_foreign_keys(desired, before, now);
-    changed.into_iter().chain((!foreign.is_empty()).then_some(DriftKind::ForeignKeys(foreign))).collect()
+    let differs = content(now) != content(before);
+    let is_stateful = matches!(desired.memory, WriterMemory::Stateful { .. });
+    let changed = match provenance {
+        Provenance::Foreign(theirs) => return vec![DriftKind::Marker { theirs: Some(theirs.clone()) }],
+        Provenance::Unmarked => Some(DriftKind::Marker { theirs: None }),
+        Provenance::Proven if decision(now) < decision(before) => Some(DriftKind::RolledBack),
+        Provenance::Proven => (differs && decision(now) == decision(before) && now.bytes == before.bytes)
+            .then_some(DriftKind::Changed),
+        _ if is_stateful => differs.then_some(DriftKind::Changed),
+        _ => (differs && decision(now) <= decision(before)).then_some(DriftKind::Changed),
+    };
+    let kids = match provenance {
+        Provenance::Proven => Vec::new(),
+        // A writer without state does not touch what carries no marker.
+        Provenance::Unmarked if !is_stateful => Vec::new(),
+        _ => new_foreign_keys(desired, before, now),
+    };
+    let foreign = (!kids.is_empty()).then_some(DriftKind::ForeignKeys { kids, removed: is_stateful });
+    changed.into_iter().chain(foreign).collect()
 }
 
 fn new_foreign_keys(desired: Desired<'_>, before: &StoredObject, now: &StoredObject) -> Vec<KeyId> {
-    let ids = |object: &StoredObject| -> Vec<KeyId> {
-        let published = ObservedJwks::parse(&object.bytes).unwrap_or_default();
-        published.keys().map(PublicKey::key_id).cloned().collect()
-    };
-    let known = ids(before);
-    let ours = |id: &KeyId| desired.documents.jwks().contains(id) || desired.tombstones.contains(id);
-    ids(now).into_iter().filter(|id| !known.contains(id) && !ours(id)).collect()
+    let published = |object: &StoredObject| ObservedJwks::parse(&object.bytes).unwrap_or_default();
+    let known: Vec<KeyId> = published(before).keys().map(PublicKey::key_id).cloned().collect();
+    let now = published(now);
+    desired.unknown(&now).map(PublicKey::key_id).filter(|kid| !known.contains(kid)).cloned().collect()
 }

@@ -13,7 +13,7 @@ use crate::json::to_go_bytes;
 use crate::key::{Curve, KeyMaterial};
 use crate::{Algorithm, KeyId, PublicKey};
 
-/// A set of at least one key, in the order in which it is published.
+/// A set of keys, in the order in which it is published; at least one, but for [`Jwks::empty`].
 ///
 /// Rendering writes `use, kty, kid, alg` and the key's parameters in the member order of kube-apiserver
 /// (go-jose), nothing else, and no key id twice.
@@ -28,6 +28,18 @@ impl Jwks {
         let mut seen = BTreeSet::new();
         let keys: Vec<_> = keys.into_iter().filter(|key| seen.insert(key.key_id().clone())).collect();
         (!keys.is_empty()).then_some(Self { keys })
+    }
+
+    /// The set of an issuer whose every key was revoked. Nothing else publishes it: whoever reads it refuses every token.
+    pub fn empty() -> Self {
+        Self { keys: Vec::new() }
+    }
+
+    /// The same set in the order of `kids`; `None` if those are not the ids of exactly its keys.
+    pub fn in_order(&self, kids: &[KeyId]) -> Option<Self> {
+        let find = |kid| self.keys.iter().find(|key| key.key_id() == kid).cloned();
+        let ordered = Self::new(kids.iter().map(find).collect::<Option<Vec<_>>>()?)?;
+        (ordered.keys.len() == self.keys.len()).then_some(ordered)
     }
 
     /// The keys in published order.
@@ -157,14 +169,23 @@ impl ObservedJwks {
     /// # Errors
     /// When the bytes are not a JSON object with an array `keys` of objects.
     pub fn parse(bytes: &[u8]) -> Result<Self, JwksError> {
+        Self::parse_some(bytes, usize::MAX).map(|(set, _)| set)
+    }
+
+    /// Reads the first `most` entries, and tells how many more there are.
+    ///
+    /// # Errors
+    /// As [`ObservedJwks::parse`].
+    pub fn parse_some(bytes: &[u8], most: usize) -> Result<(Self, usize), JwksError> {
         let document: Value =
             serde_json::from_slice(bytes).map_err(|error| JwksError::NotJson(error.to_string()))?;
         let keys = document.get("keys").and_then(Value::as_array).ok_or(JwksError::NoKeys)?;
         let entries = keys
             .iter()
+            .take(most)
             .map(|entry| entry.as_object().map(observe).ok_or(JwksError::NotAnObject))
             .collect::<Result<_, _>>()?;
-        Ok(Self { entries })
+        Ok((Self { entries }, keys.len().saturating_sub(most)))
     }
 
     /// The keys that could be read, in document order.

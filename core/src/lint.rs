@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::IssuerUrl;
 use crate::jwks::ObservedJwks;
-use crate::profile::{Acceptance, Profile, RelyingParty};
+use crate::profile::{Acceptance, Profile, RelyingParty, list};
 
 mod entries;
 mod issuer;
@@ -18,7 +18,7 @@ mod key_ids;
 mod keys;
 
 /// The names of all rules, those of the issuer first. A name never changes its meaning.
-pub const RULES: [&str; 23] = [
+pub const RULES: [&str; 26] = [
     issuer::INVALID,
     issuer::PORT,
     issuer::IP_HOST,
@@ -27,11 +27,14 @@ pub const RULES: [&str; 23] = [
     issuer::TRAILING_SLASH,
     issuer::TOO_LONG,
     issuer::PATH_SEGMENTS,
+    issuer::DISCOVERY_MEMBERS,
     keys::MISSING,
     keys::PRIVATE_MEMBER,
     keys::UNKNOWN_TYPE,
     keys::UNREADABLE,
     keys::ALGORITHM,
+    keys::SEVERAL_ALGORITHMS,
+    keys::BREAKS_SET,
     keys::ALGORITHM_LABEL,
     keys::CONFORMANCE,
     keys::RSA_TOO_SMALL,
@@ -108,6 +111,17 @@ pub struct Finding {
     pub remedy: String,
 }
 
+impl fmt::Display for Finding {
+    /// Lines for a person: what was found, whom it breaks, what to do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {}: {}", self.severity, self.rule, self.message)?;
+        if !self.breaks.is_empty() {
+            writeln!(f, "  breaks: {}", list(&self.breaks))?;
+        }
+        writeln!(f, "  remedy: {}", self.remedy)
+    }
+}
+
 /// A finding before it is known whom it breaks.
 struct Case {
     rule: &'static str,
@@ -145,10 +159,6 @@ impl Case {
             verdicts.iter().filter(|(_, verdict)| *verdict != Acceptance::Accepts).map(|(party, _)| *party);
         Some(Finding { rule: self.rule, severity, breaks: breaks.collect(), message, remedy: self.remedy })
     }
-}
-
-fn list(parties: &[RelyingParty]) -> String {
-    parties.iter().map(|party| party.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

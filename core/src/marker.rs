@@ -1,10 +1,11 @@
-//! The ownership marker: what travels in an object's metadata and says whose it is and how new.
+//! The ownership marker: what travels in an object's metadata and says whose it is, how new, and who says so.
 //!
 //! | field | holds |
 //! |---|---|
 //! | `chancery-owner` | the issuer id; another one than ours makes a target read-only for us |
-//! | `chancery-generation` | how often the JWKS was written, so that each writing of it is another [`Edition`] |
-//! | `chancery-withdrawn` | the keys withdrawn last, so that a writer with older state does not bring them back |
+//! | `chancery-decision` | from which decision of the issuer the object was written, so that an older one is known as old |
+//! | `chancery-withdrawn` | keys that must not come back: for each a letter, E(xpired), (re)T(ired) or R(evoked), and the first 16 characters of its id |
+//! | `chancery-proof` | the proof that a writer of the issuer wrote it, see [`crate::writer_key`] |
 //!
 //! Stores carry the fields as they are, under names that their metadata allows.
 
@@ -15,10 +16,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::KeyId;
+use self::writer_key::{Proof, Statement, WriterKey};
+use crate::withdrawal::{Withdrawal, WithdrawalCause, WithdrawnKey};
+use crate::{Document, IssuerUrl};
 
-/// How many withdrawn keys a marker names. With 43 characters each they stay below the 2 kB that S3 grants metadata.
-pub const WITHDRAWN_KEPT: usize = 24;
+pub mod writer_key;
+
+/// How many withdrawn keys a marker names. With 18 characters each, and an owner of 128, all fields stay below the
+/// 2 kB that S3 grants an object's metadata.
+pub const WITHDRAWN_KEPT: usize = 90;
 
 /// Whose an object is: the id of an issuer, 1 to 128 visible ASCII characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,28 +62,55 @@ pub struct OwnerError(String);
 pub struct Marker {
     /// Whose the object is.
     pub owner: Owner,
-    /// How often the issuer's JWKS was written: one more than what it replaced.
-    pub generation: u64,
-    /// Keys withdrawn by the owner, the latest last.
-    pub withdrawn: Vec<KeyId>,
+    /// From which decision of the issuer it was written, counted from 1; 0 where none was said.
+    pub decision: u64,
+    /// Keys withdrawn by then, as many as a marker names.
+    pub withdrawn: Vec<Withdrawal>,
+    /// The proof of its writer, where there is one.
+    pub proof: Option<Proof>,
 }
 
 impl Marker {
     /// A marker that says whose the object is and nothing else.
     pub fn of(owner: Owner) -> Self {
-        Self { owner, generation: 0, withdrawn: Vec::new() }
+        Self { owner, decision: 0, withdrawn: Vec::new(), proof: None }
     }
 
-    /// The value of one field, `None` where nothing needs to be said. At most [`WITHDRAWN_KEPT`] keys, the latest ones.
+    /// The marker of a decision. Of more than [`WITHDRAWN_KEPT`] withdrawals it names the strongest, then the latest.
+    pub fn of_decision<'a>(
+        owner: Owner,
+        decision: u64,
+        withdrawals: impl IntoIterator<Item = &'a Withdrawal>,
+    ) -> Self {
+        let mut withdrawn: Vec<_> = withdrawals.into_iter().enumerate().collect();
+        withdrawn.sort_by_key(|(position, withdrawal)| std::cmp::Reverse((withdrawal.cause, *position)));
+        withdrawn.truncate(WITHDRAWN_KEPT);
+        let withdrawn = withdrawn.into_iter().map(|(_, withdrawal)| Withdrawal {
+            key: withdrawal.key.prefix(),
+            cause: withdrawal.cause,
+            decision,
+        });
+        Self { owner, decision, withdrawn: withdrawn.collect(), proof: None }
+    }
+
+    /// The same, proven by a writer for the document beside it.
+    pub fn proven(self, key: &WriterKey, issuer: &IssuerUrl, document: &Document) -> Self {
+        let Document { kind, bytes, .. } = document;
+        let proof = key.prove(Statement { issuer, kind: *kind, bytes, marker: &self });
+        Self { proof: Some(proof), ..self }
+    }
+
+    /// The value of one field, `None` where nothing needs to be said.
     pub fn field(&self, field: MarkerField) -> Option<String> {
         match field {
             MarkerField::Owner => Some(self.owner.to_string()),
-            MarkerField::Generation => (self.generation > 0).then(|| self.generation.to_string()),
+            MarkerField::Decision => (self.decision > 0).then(|| self.decision.to_string()),
             MarkerField::Withdrawn => {
-                let kept = self.withdrawn.len().saturating_sub(WITHDRAWN_KEPT);
-                let kids: Vec<&str> = self.withdrawn.iter().skip(kept).map(KeyId::as_str).collect();
-                (!kids.is_empty()).then(|| kids.join(","))
+                let keys = self.withdrawn.iter();
+                let keys: Vec<_> = keys.map(|w| format!("{}{}", w.cause.letter(), w.key.prefix())).collect();
+                (!keys.is_empty()).then(|| keys.join(","))
             }
+            MarkerField::Proof => self.proof.as_ref().map(|proof| proof.as_str().to_owned()),
         }
     }
 
@@ -94,27 +127,38 @@ impl Marker {
         let Some(owner) = field(MarkerField::Owner) else { return Ok(None) };
         let illegal = |field: MarkerField, value: &str| MarkerError { field, value: value.to_owned() };
         let owner = owner.parse().map_err(|_| illegal(MarkerField::Owner, owner))?;
-        let generation = match field(MarkerField::Generation) {
-            Some(text) => text.parse().map_err(|_| illegal(MarkerField::Generation, text))?,
+        let decision = match field(MarkerField::Decision) {
+            Some(text) => text.parse().map_err(|_| illegal(MarkerField::Decision, text))?,
             None => 0,
         };
         let withdrawn = match field(MarkerField::Withdrawn) {
-            Some(text) => text.split(',').map(str::parse).collect::<Result<_, _>>(),
-            None => Ok(Vec::new()),
+            Some(text) => text.split(',').map(|entry| read_withdrawal(entry, decision)).collect(),
+            None => Some(Vec::new()),
         };
-        let withdrawn = withdrawn.map_err(|_| {
+        let withdrawn = withdrawn.ok_or_else(|| {
             illegal(MarkerField::Withdrawn, field(MarkerField::Withdrawn).unwrap_or_default())
         })?;
-        Ok(Some(Self { owner, generation, withdrawn }))
+        let proof = match field(MarkerField::Proof) {
+            Some(text) => Some(text.parse().map_err(|_| illegal(MarkerField::Proof, text))?),
+            None => None,
+        };
+        Ok(Some(Self { owner, decision, withdrawn, proof }))
     }
 }
 
+fn read_withdrawal(entry: &str, decision: u64) -> Option<Withdrawal> {
+    let letter = entry.chars().next()?;
+    let cause = WithdrawalCause::ALL.into_iter().find(|cause| cause.letter() == letter)?;
+    let key: WithdrawnKey = entry.get(1..)?.parse().ok()?;
+    Some(Withdrawal { key, cause, decision })
+}
+
 /// One writing of an issuer's JWKS on one target: what a writer remembers in order to know whether somebody else was
-/// there. As text, `GENERATION-DIGEST` with the base64url SHA-256 of the bytes.
+/// there. As text, `DECISION-DIGEST` with the base64url SHA-256 of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Edition {
-    generation: u64,
+    decision: u64,
     digest: String,
 }
 
@@ -122,18 +166,18 @@ impl Edition {
     /// The edition of an object with this content; `None` when nobody of ours wrote it.
     pub fn of(bytes: &[u8], marker: Option<&Marker>) -> Option<Self> {
         let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(bytes));
-        marker.map(|marker| Self { generation: marker.generation, digest })
+        marker.map(|marker| Self { decision: marker.decision, digest })
     }
 
-    /// How often the JWKS had been written then.
-    pub fn generation(&self) -> u64 {
-        self.generation
+    /// From which decision it was written.
+    pub fn decision(&self) -> u64 {
+        self.decision
     }
 }
 
 impl fmt::Display for Edition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.generation, self.digest)
+        write!(f, "{}-{}", self.decision, self.digest)
     }
 }
 
@@ -148,15 +192,15 @@ impl TryFrom<String> for Edition {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let parts =
-            text.split_once('-').and_then(|(generation, digest)| Some((generation.parse().ok()?, digest)));
-        let parts = parts.map(|(generation, digest)| Self { generation, digest: digest.to_owned() });
+            text.split_once('-').and_then(|(decision, digest)| Some((decision.parse().ok()?, digest)));
+        let parts = parts.map(|(decision, digest)| Self { decision, digest: digest.to_owned() });
         parts.ok_or(EditionError(text))
     }
 }
 
 /// A text that names no edition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no edition of a JWKS; expected GENERATION-DIGEST")]
+#[error("{0:?} names no edition of a JWKS; expected DECISION-DIGEST")]
 pub struct EditionError(String);
 
 /// One entry of an object's metadata.
@@ -165,21 +209,24 @@ pub enum MarkerField {
     /// Whose it is.
     Owner,
     /// How new it is.
-    Generation,
+    Decision,
     /// What must not come back.
     Withdrawn,
+    /// Who says so.
+    Proof,
 }
 
 impl MarkerField {
     /// Every field.
-    pub const ALL: [Self; 3] = [Self::Owner, Self::Generation, Self::Withdrawn];
+    pub const ALL: [Self; 4] = [Self::Owner, Self::Decision, Self::Withdrawn, Self::Proof];
 
     /// Its name, in lower case with hyphens.
     pub fn name(self) -> &'static str {
         match self {
             Self::Owner => "chancery-owner",
-            Self::Generation => "chancery-generation",
+            Self::Decision => "chancery-decision",
             Self::Withdrawn => "chancery-withdrawn",
+            Self::Proof => "chancery-proof",
         }
     }
 
@@ -187,8 +234,9 @@ impl MarkerField {
     pub fn identifier(self) -> &'static str {
         match self {
             Self::Owner => "chancery_owner",
-            Self::Generation => "chancery_generation",
+            Self::Decision => "chancery_decision",
             Self::Withdrawn => "chancery_withdrawn",
+            Self::Proof => "chancery_proof",
         }
     }
 }
@@ -206,10 +254,11 @@ pub struct MarkerError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyId;
+    use crate::withdrawal::Withdrawals;
 
     fn kid(number: u8) -> KeyId {
-        let id = format!("{}{}", "A".repeat(40), format_args!("{number:02}"));
-        format!("{id}A").parse().unwrap()
+        format!("{number:03}{}", "A".repeat(40)).parse().unwrap()
     }
 
     fn read_back(marker: &Marker) -> Option<Marker> {
@@ -219,31 +268,59 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_comes_back_and_keeps_the_latest_withdrawals() {
-        let mut marker = Marker::of("chancery-x".parse().unwrap());
+    fn a_marker_comes_back_and_stays_within_what_stores_grant() {
+        let marker = Marker::of("chancery-x".parse().unwrap());
         assert_eq!(marker.fields().count(), 1, "nothing is said that says nothing");
         assert_eq!(read_back(&marker).as_ref(), Some(&marker));
-        marker.generation = 7;
-        marker.withdrawn = (0..30).map(kid).collect();
-        let back = read_back(&marker).unwrap();
-        assert_eq!((back.generation, back.withdrawn), (7, (6..30).map(kid).collect()));
+
+        let owner: Owner = "o".repeat(128).parse().unwrap();
+        let (issuer, key) = ("https://id.example.com".parse().unwrap(), WriterKey::new([1; 32]));
+        let withdrawals = Withdrawals::of((0..200).map(kid), WithdrawalCause::Expired, 1);
+        let marker = Marker::of_decision(owner, u64::MAX, withdrawals.iter());
+        let document = Document {
+            kind: crate::DocumentKind::Jwks,
+            bytes: b"{}".to_vec(),
+            cache: crate::CachePolicy::default(),
+        };
+        let marker = marker.proven(&key, &issuer, &document);
+        assert_eq!(read_back(&marker).as_ref(), Some(&marker));
         let size: usize = marker.fields().map(|(field, value)| field.name().len() + value.len()).sum();
-        assert!(size < 1200, "{size} bytes of metadata");
+        assert!(size < 2048, "{size} bytes of metadata");
+    }
+
+    #[test]
+    fn revocations_are_named_before_all_others_and_late_ones_before_early_ones() {
+        let mut withdrawals = Withdrawals::of((0..60).map(kid), WithdrawalCause::Revoked, 1);
+        for number in 60..200 {
+            let cause = WithdrawalCause::Expired;
+            withdrawals.add(Withdrawal { key: (&kid(number)).into(), cause, decision: u64::from(number) });
+        }
+        let marker = Marker::of_decision("us".parse().unwrap(), 200, withdrawals.iter());
+        let named = |number: u8| marker.withdrawn.iter().any(|withdrawal| withdrawal.key.is(&kid(number)));
+        assert!((0..60).all(named) && (170..200).all(named), "60 revoked, then the 30 latest");
+        assert_eq!(marker.withdrawn.len(), WITHDRAWN_KEPT);
     }
 
     #[test]
     fn a_damaged_marker_does_not_pass_for_none() {
-        for (owner, generation, withdrawn) in
-            [("with space", "1", ""), ("us", "one", ""), ("us", "-1", ""), ("us", "1", "no kid")]
-        {
+        let proof = "A".repeat(43);
+        for (owner, decision, withdrawn, proof) in [
+            ("with space", "1", "", proof.as_str()),
+            ("us", "one", "", &proof),
+            ("us", "-1", "", &proof),
+            ("us", "1", "no kid", &proof),
+            ("us", "1", "XAAAAAAAAAAAAAAAA", &proof),
+            ("us", "1", "RAAAAAAAAAAAAAAAA", "short"),
+        ] {
             let read = Marker::read(|field| {
                 Some(match field {
                     MarkerField::Owner => owner,
-                    MarkerField::Generation => generation,
+                    MarkerField::Decision => decision,
                     MarkerField::Withdrawn => withdrawn,
+                    MarkerField::Proof => proof,
                 })
             });
-            assert!(read.is_err(), "{owner} {generation} {withdrawn}");
+            assert!(read.is_err(), "{owner} {decision} {withdrawn} {proof}");
         }
         assert_eq!(Marker::read(|_| None), Ok(None));
     }

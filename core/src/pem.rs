@@ -1,71 +1,143 @@
-//! Public keys out of PEM files, read by the rules of kube-apiserver's `--service-account-key-file`.
+//! PEM blocks (RFC 7468), found as Go's `encoding/pem` finds them, since that is what kube-apiserver reads with.
 //!
-//! kube-apiserver ignores a block's label and skips what it cannot parse without a word. We accept exactly the
-//! same blocks and name every one that is skipped (client-go, `util/keyutil`).
+//! Go passes over a block with a fault and reads on without a word; here it is listed, so that it can be named. A
+//! body may be a private key: it is decoded only when that is asked for, and wiped when it is dropped, and
+//! [`Block::shape`] tells a private key from its first bytes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use der::asn1::{AnyRef, OctetStringRef, UintRef};
-use der::{Decode, Encode, Reader, SliceReader, Tag, Tagged};
 use pem::{EncodeConfig, LineEnding, Pem};
+use zeroize::Zeroizing;
 
-use crate::key::{PublicKey, PublicKeyError};
+use self::armour::{Armour, BEGIN, DASHES};
 
-const BEGIN: &str = "-----BEGIN ";
-const END: &str = "-----END ";
-const DASHES: &str = "-----";
+mod armour;
 
-/// One `-----BEGIN ...-----` block of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+/// The longest label that is repeated, in characters.
+const LONGEST_LABEL: usize = 32;
+
+/// Enough base64 for the header of a sequence with a length of four bytes, and a version number.
+const PREFIX_CHARACTERS: usize = 12;
+
+/// One `-----BEGIN ...-----` block of a file, not decoded.
+pub struct Block<'a> {
     /// Counted from 1, in file order.
     pub position: usize,
-    /// The words after `BEGIN`, at most 32 characters, empty where the dashes behind them are missing.
+    /// The words after `BEGIN`, at most 32 characters, empty where the dashes behind them are missing. Whoever made
+    /// the file wrote them: they go through [`escaped`](crate::quoted::escaped()) before anybody sees them.
     pub label: String,
-    /// The decoded body, or `None` when its base64 or one of its two lines of dashes is broken.
-    pub body: Option<Vec<u8>>,
-    /// Whether an RFC 1421 header says that the body is encrypted.
-    pub legacy_encrypted: bool,
+    armour: Result<Armour<'a>, Fault>,
 }
 
-/// Splits a file into its blocks as Go's `encoding/pem` does: a block starts and ends with a line of its own, text
-/// around blocks is ignored. An indented `BEGIN`, which Go passes over, is a broken block here, so that it is named.
-pub fn blocks(text: &str) -> Vec<Block> {
-    let text = text.trim_start_matches('\u{feff}');
-    let lines: Vec<&str> = text.split('\n').collect();
-    let begins = |(at, line): (usize, &&str)| line.trim_start().starts_with(BEGIN).then_some(at);
-    let mut starts: Vec<usize> = lines.iter().enumerate().filter_map(begins).collect();
-    starts.push(lines.len());
-    let slices = starts.windows(2).filter_map(|pair| lines.get(*pair.first()?..*pair.last()?));
-    slices.enumerate().map(|(index, slice)| block(index + 1, slice)).collect()
+/// Why Go passes over a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A byte order mark stands before `BEGIN`, which Go takes for text in the same line.
+    ByteOrderMark,
+    /// One of its two lines of dashes is missing, has something else in it or names another label, or its base64 is
+    /// broken.
+    Broken,
 }
 
-fn block(position: usize, lines: &[&str]) -> Block {
-    let first = lines.first().copied().unwrap_or_default();
-    // Where the dashes are missing or in another place, key material may follow: name nothing, or little.
-    let label =
-        first.trim_start().trim_start_matches(BEGIN).split_once(DASHES).map_or("", |(label, _)| label);
-    let label: String = label.chars().take(32).collect();
-    let (headers, body) = armour(lines).unwrap_or_default();
-    let encrypted = |header: &&str| header.starts_with("Proc-Type") && header.contains("ENCRYPTED");
-    Block { position, label, legacy_encrypted: headers.iter().any(encrypted), body }
+/// What the first bytes of a body say about the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A sequence that starts with a version of 0 or 1: a private key in PKCS#1, PKCS#8 or SEC1.
+    PrivateKey,
+    /// A sequence that starts with a sequence: a public key, a certificate, or an encrypted private key.
+    Nested,
+    /// Anything else.
+    Other,
 }
 
-/// The RFC 1421 headers and the decoded body of a block, `None` when Go would pass it over.
-fn armour<'a>(lines: &[&'a str]) -> Option<(Vec<&'a str>, Option<Vec<u8>>)> {
-    let (first, rest) = lines.split_first()?;
-    let label = first.trim_end().strip_prefix(BEGIN)?.strip_suffix(DASHES)?;
-    let count = rest.iter().take_while(|line| line.contains(':')).count();
-    let (headers, rest) = rest.split_at(count);
-    let end = rest.iter().position(|line| line.starts_with(END))?;
-    let (content, rest) = rest.split_at(end);
-    let closing = rest.first()?.trim_end().strip_prefix(END)?.strip_suffix(DASHES)?;
-    let characters: String = content.iter().flat_map(|line| line.split_ascii_whitespace()).collect();
-    let body = if closing == label { LENIENT.decode(characters).ok() } else { None };
-    Some((headers.to_vec(), body))
+impl Block<'_> {
+    /// Why Go passes over it, as far as that shows without decoding.
+    pub fn fault(&self) -> Option<Fault> {
+        self.armour.as_ref().err().copied()
+    }
+
+    /// Whether an RFC 1421 header says that the body is encrypted, as openssl's old form does. Go believes the body.
+    pub fn is_called_encrypted(&self) -> bool {
+        self.armour.as_ref().is_ok_and(|armour| armour.encrypted)
+    }
+
+    /// What its first bytes say. Nothing after a version number is decoded.
+    pub fn shape(&self) -> Shape {
+        let Ok(armour) = &self.armour else { return Shape::Other };
+        let characters = armour.characters().take(PREFIX_CHARACTERS);
+        let characters: Zeroizing<Vec<u8>> = Zeroizing::new(characters.collect());
+        let Some(prefix) = decode(&characters) else { return Shape::Other };
+        // The length of a sequence takes one byte, or as many more as the low bits of that byte say.
+        let fields = match prefix.as_slice() {
+            [0x30, 0..=0x7f, fields @ ..]
+            | [0x30, 0x81, _, fields @ ..]
+            | [0x30, 0x82, _, _, fields @ ..]
+            | [0x30, 0x83, _, _, _, fields @ ..]
+            | [0x30, 0x84, _, _, _, _, fields @ ..] => fields,
+            _ => return Shape::Other,
+        };
+        match fields {
+            [2, 1, 0 | 1, ..] => Shape::PrivateKey,
+            [0x30, ..] => Shape::Nested,
+            _ => Shape::Other,
+        }
+    }
+
+    /// The body.
+    ///
+    /// # Errors
+    /// When Go would pass over the block.
+    pub fn decode(&self) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        let armour = self.armour.as_ref().map_err(|fault| *fault)?;
+        // Room for everything at once: a buffer that grows leaves copies behind.
+        let mut characters = Zeroizing::new(Vec::with_capacity(armour.base64.len()));
+        characters.extend(armour.characters());
+        decode(&characters).ok_or(Fault::Broken)
+    }
+}
+
+impl fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Block");
+        shown.field("position", &self.position).field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+/// Splits a file into its blocks: those that Go takes, and everything else that has a `BEGIN` at the start of a line or
+/// behind blanks, as a block with a fault. Text around blocks is ignored.
+pub fn blocks<T: AsRef<[u8]> + ?Sized>(file: &T) -> Vec<Block<'_>> {
+    let file = file.as_ref();
+    let mut found: BTreeMap<usize, Result<Armour<'_>, Fault>> = armour::starts(file)
+        .map(|(start, marked)| (start, Err(if marked { Fault::ByteOrderMark } else { Fault::Broken })))
+        .collect();
+    found.extend(armour::taken_by_go(file).map(|(start, armour)| (start, Ok(armour))));
+    let mut blocks = Vec::new();
+    for ((start, armour), position) in found.into_iter().zip(1..) {
+        let label = armour.as_ref().map_or_else(|_| words(file, start), |armour| armour.label);
+        let label = String::from_utf8_lossy(label).chars().take(LONGEST_LABEL).collect();
+        blocks.push(Block { position, label, armour });
+    }
+    blocks
+}
+
+/// The words after the `BEGIN` at `start`. Where the dashes are missing or in another place, key material may follow:
+/// nothing is named then, or little.
+fn words(file: &[u8], start: usize) -> &[u8] {
+    let behind = file.get(start + BEGIN.len()..).unwrap_or_default();
+    let line = behind.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let dashes = line.windows(DASHES.len()).position(|bytes| bytes == DASHES);
+    dashes.and_then(|end| line.get(..end)).unwrap_or_default()
+}
+
+fn decode(characters: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(characters.len())]);
+    let length = LENIENT.decode_slice(characters, &mut bytes).ok()?;
+    bytes.truncate(length);
+    Some(bytes)
 }
 
 /// base64 as Go reads it: padding is demanded, stray low bits are forgiven.
@@ -76,147 +148,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// PEM text of one block, lines of 64 characters ending in LF.
+/// PEM text of one block that holds nothing private, lines of 64 characters ending in LF.
 pub fn encode(label: &str, der: &[u8]) -> String {
     pem::encode_config(&Pem::new(label, der), EncodeConfig::new().set_line_ending(LineEnding::LF))
-}
-
-/// The public keys of a file, in its order and without repetitions, and what was passed over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PublicKeys {
-    /// The keys.
-    pub keys: Vec<PublicKey>,
-    /// Every block that gave no key, with the reason.
-    pub skipped: Vec<Skipped>,
-}
-
-/// A block that gave no key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// Counted from 1, in file order.
-    pub position: usize,
-    /// The words after `BEGIN`.
-    pub label: String,
-    /// Why.
-    pub reason: SkipReason,
-}
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = if self.label.is_empty() { "no label" } else { &self.label };
-        write!(f, "block {} ({label}): {}", self.position, self.reason)
-    }
-}
-
-/// Why a block gave no key, with the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// The armour or its base64 is broken.
-    #[error("not readable PEM: its base64 is broken or its END line is missing")]
-    Broken,
-    /// A private key, which has no business where only public halves are read.
-    #[error(
-        "a private key; keep it on the control plane and give its public half, which `chancery keygen inspect --public` prints"
-    )]
-    PrivateKey,
-    /// An encrypted private key.
-    #[error("an encrypted private key, which kube-apiserver cannot read either; give its public half")]
-    Encrypted,
-    /// PKCS#1 `RSA PUBLIC KEY`.
-    #[error(
-        "a PKCS#1 public key, which kube-apiserver skips without a word; convert it with `openssl rsa -RSAPublicKey_in -pubout`"
-    )]
-    Pkcs1Public,
-    /// Curve parameters, which openssl writes before an EC key.
-    #[error("curve parameters, not a key; harmless")]
-    Parameters,
-    /// A certificate whose key cannot be used.
-    #[error("a certificate whose key is of no use here: {0}")]
-    Certificate(PublicKeyError),
-    /// A public key that cannot be used.
-    #[error("{0}")]
-    PublicKey(PublicKeyError),
-}
-
-impl SkipReason {
-    /// Whether the block holds private material.
-    pub fn is_private(&self) -> bool {
-        matches!(self, Self::PrivateKey | Self::Encrypted)
-    }
-}
-
-/// Reads the public keys and certificates of a PEM file.
-pub fn read_public_keys(text: &str) -> PublicKeys {
-    let mut found = PublicKeys::default();
-    for block in blocks(text) {
-        match public_key_of(&block) {
-            Ok(key) if found.keys.contains(&key) => {}
-            Ok(key) => found.keys.push(key),
-            Err(reason) => {
-                found.skipped.push(Skipped { position: block.position, label: block.label, reason });
-            }
-        }
-    }
-    found
-}
-
-/// The public key in one block, whatever its label says.
-///
-/// # Errors
-/// Says why the block gives none.
-pub fn public_key_of(block: &Block) -> Result<PublicKey, SkipReason> {
-    let body = block.body.as_deref().ok_or(SkipReason::Broken)?;
-    if block.legacy_encrypted {
-        return Err(SkipReason::Encrypted);
-    }
-    match PublicKey::from_spki_der(body) {
-        Err(PublicKeyError::NotSpki) => {}
-        read => return read.map_err(SkipReason::PublicKey),
-    }
-    if let Ok(certificate) = x509_cert::Certificate::from_der(body) {
-        let info = certificate.tbs_certificate().subject_public_key_info();
-        let der = info.to_der().map_err(|_| SkipReason::Certificate(PublicKeyError::NotSpki))?;
-        return PublicKey::from_spki_der(&der).map_err(SkipReason::Certificate);
-    }
-    Err(reason_of(block, body))
-}
-
-/// What a body is that holds no public key kube-apiserver reads.
-fn reason_of(block: &Block, body: &[u8]) -> SkipReason {
-    if block.label == "ENCRYPTED PRIVATE KEY" || is_encrypted_pkcs8(body) {
-        SkipReason::Encrypted
-    } else if block.label.ends_with("PRIVATE KEY") || is_private_key(body) {
-        SkipReason::PrivateKey
-    } else if pkcs1::RsaPublicKeyRef::from_der(body).is_ok() {
-        SkipReason::Pkcs1Public
-    } else if block.label == "EC PARAMETERS" {
-        SkipReason::Parameters
-    } else {
-        SkipReason::PublicKey(PublicKeyError::NotSpki)
-    }
-}
-
-/// Whether a body is built like PKCS#1, PKCS#8 or SEC1: a sequence that starts with a version of 0 or 1.
-fn is_private_key(body: &[u8]) -> bool {
-    let version = |fields| SliceReader::new(fields)?.decode::<AnyRef<'_>>()?.decode_as::<UintRef<'_>>();
-    fields_of(body)
-        .is_some_and(|fields| version(fields).is_ok_and(|version| matches!(version.as_bytes(), [0 | 1])))
-}
-
-/// Whether a body is built like RFC 5958's `EncryptedPrivateKeyInfo`: an algorithm, then an octet string.
-fn is_encrypted_pkcs8(body: &[u8]) -> bool {
-    let read = |fields| -> der::Result<()> {
-        let mut reader = SliceReader::new(fields)?;
-        let algorithm: AnyRef<'_> = reader.decode()?;
-        let _: &OctetStringRef = reader.decode()?;
-        algorithm.tag().assert_eq(Tag::Sequence)?;
-        reader.finish()
-    };
-    fields_of(body).is_some_and(|fields| read(fields).is_ok())
-}
-
-fn fields_of(body: &[u8]) -> Option<&[u8]> {
-    let sequence = AnyRef::from_der(body).ok().filter(|any| any.tag() == Tag::Sequence)?;
-    Some(sequence.value())
 }

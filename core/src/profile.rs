@@ -1,101 +1,31 @@
 //! Relying parties, and what each one accepts, as data.
 //!
 //! The columns are the fields of [`Profile`], the rows are in the one table behind [`RelyingParty::profile`], each
-//! with its sources. Nothing here decides: [`crate::lint`] holds issuers and keys against the rows.
+//! with its sources. [`crate::lint`] holds issuers and keys against the rows; [`pre_publication_wait`] and
+//! [`after_withdrawal`] read from them how long a new key must wait, and how long an old one is still accepted.
 
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::Algorithm;
 
+mod cache;
+mod libraries;
+mod party;
 mod table;
 
-/// A kind of relying party: whoever verifies our tokens with the keys we publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
-pub enum RelyingParty {
-    /// Another kube-apiserver, by structured authentication (KEP-3331) or the `--oidc-*` flags.
-    Kubernetes,
-    /// AWS: an IAM OIDC provider and STS `AssumeRoleWithWebIdentity`.
-    Aws,
-    /// Azure: an Entra federated identity credential.
-    Azure,
-    /// Google Cloud: a workload identity pool provider.
-    Gcp,
-    /// HashiCorp Vault or OpenBao, JWT auth method.
-    Vault,
-    /// MinIO STS `AssumeRoleWithWebIdentity`.
-    Minio,
-    /// The common denominator: what every relying party we know takes, including those we have no profile of.
-    Common,
-}
+pub use cache::{
+    AlgorithmsFixed, CacheRules, IgnoredClaim, Lifetime, StillAccepting, UnknownKid, Until, Wait,
+    after_withdrawal, pre_publication_wait,
+};
+pub use party::{RelyingParty, RelyingPartyError, list};
 
 impl RelyingParty {
-    /// All relying parties, in the order in which they are printed.
-    pub const ALL: [Self; 7] =
-        [Self::Kubernetes, Self::Aws, Self::Azure, Self::Gcp, Self::Vault, Self::Minio, Self::Common];
-
-    /// The lower-case name, as it is given on the command line and in configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Kubernetes => "kubernetes",
-            Self::Aws => "aws",
-            Self::Azure => "azure",
-            Self::Gcp => "gcp",
-            Self::Vault => "vault",
-            Self::Minio => "minio",
-            Self::Common => "common",
-        }
-    }
-
     /// What it accepts.
     pub const fn profile(self) -> &'static Profile {
         table::row(self)
     }
 }
-
-impl fmt::Display for RelyingParty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for RelyingParty {
-    type Err = RelyingPartyError;
-
-    /// Reads a name as [`RelyingParty::as_str`] writes it; `openbao` is another name of `vault`.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|party| party.as_str() == text);
-        known
-            .or_else(|| (text == "openbao").then_some(Self::Vault))
-            .ok_or_else(|| RelyingPartyError(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for RelyingParty {
-    type Error = RelyingPartyError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<RelyingParty> for &'static str {
-    fn from(party: RelyingParty) -> Self {
-        party.as_str()
-    }
-}
-
-/// A name that is none of [`RelyingParty::ALL`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "relying party {0:?} is not known; expected one of kubernetes, aws, azure, gcp, vault (or openbao), minio, common"
-)]
-pub struct RelyingPartyError(String);
 
 /// What one relying party accepts: a row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +42,10 @@ pub struct Profile {
     pub keys: KeyRules,
     /// How it gets the documents.
     pub fetch: FetchRules,
+    /// How long it keeps them, and what makes it read them again.
+    pub cache: CacheRules,
+    /// Claims of a token that it does not look at. What it ignores, its own policy must not rest on.
+    pub ignored_claims: &'static [IgnoredClaim],
 }
 
 /// Whether a relying party takes something, from the best to the worst.
@@ -177,6 +111,8 @@ pub struct KeyRules {
     pub key_types: &'static [&'static str],
     /// What a key that it cannot parse does to the others.
     pub unknown_key: UnknownKey,
+    /// Algorithms of which one key in the set makes it refuse all of them.
+    pub fatal_algorithms: &'static [Algorithm],
     /// The only members that a JWK may have, if there is such a list.
     pub only_members: Option<&'static [&'static str]>,
     /// Members that make it refuse a key.
@@ -224,6 +160,8 @@ pub struct FetchRules {
     pub reach: Reach,
     /// Time for the discovery document and the JWKS together, if a limit is known.
     pub budget: Option<Duration>,
+    /// Members of the discovery document that it demands although Kubernetes' documents do not have them.
+    pub demanded_members: &'static [&'static str],
 }
 
 /// From where a relying party reads an issuer.

@@ -2,114 +2,40 @@
 //!
 //! [`plan`] follows these rules, in this order:
 //!
-//! 1. An object that carries another owner's marker, or none, blocks the whole target unless we were told to adopt
-//!    unmarked ones; a foreign marker always blocks.
-//! 2. A JWKS that was written since we last looked blocks until what its writer decided is adopted: our state is a
-//!    restored backup, or another replica decided.
-//! 3. A key on the target that is neither ours nor tombstoned by us stays, behind ours, and is reported. An entry
-//!    that we could not carry on unchanged blocks the target, because dropping it may reject somebody's tokens.
-//! 4. What is published is therefore our set, united with what stays, minus our own tombstones: never empty.
-//! 5. An object is written only if its bytes, media type, cache header or owner differ, and only on the condition
-//!    that it is still the version that was read, or still absent.
-//! 6. Where another writer published the same keys already, their order stays: two writers that saw them come in
+//! 1. An object that carries another owner's marker blocks the whole target, always.
+//! 2. A writer **with state** has been at a target before, or makes its first contact now. At first contact an object without any marker
+//!    blocks unless we were told to adopt it; one of our name with a proof that is not ours blocks, since two services
+//!    of one name must not fight; a JWKS that stands there else is taken over with its keys, and the contact is recorded
+//!    before it is replaced.
+//! 3. A proven JWKS that is another edition than the one we know there, and not of an older decision than that, blocks
+//!    until it is adopted: our state is a restored backup, or another replica decided.
+//! 4. After the first contact everything else is repaired: an older edition, a change without a proof, an object
+//!    without a marker. What is published then is our set and nothing beside it.
+//! 5. A writer **without state** goes on from what it finds. A key on the target that it neither publishes nor withdraws
+//!    stays, behind its own, and is reported; an entry that it could not carry on unchanged blocks. What was withdrawn
+//!    there it publishes again as [`Returning`] says, and a key that is proven to be revoked never. Where a writer with a
+//!    key was, it needs that key.
+//! 6. An object is written only if its bytes, media type, cache header or marker must change, and only on the
+//!    condition that it is still the version that was read, or still absent.
+//! 7. Where another writer published the same keys already, their order stays: two writers that saw them come in
 //!    another order must not rewrite each other's documents for ever.
-//! 7. The JWKS is written before the discovery document that names it.
-
-use std::fmt;
+//! 8. The JWKS is written before the discovery document that names it.
 
 use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
-use crate::marker::{Edition, Marker, Owner};
+use crate::marker::Marker;
+use crate::provenance::Provenance;
+use crate::withdrawal::{Withdrawal, WithdrawalCause, Withdrawals};
 use crate::{Document, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
 
-/// The version of a stored object, as its store names it: an ETag, a generation, a digest. Compared, never read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version(pub String);
+mod blocked;
+mod desired;
+mod observed;
+mod reason;
 
-/// An object as it was read from a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredObject {
-    /// The exact bytes.
-    pub bytes: Vec<u8>,
-    /// `Content-Type` as stored.
-    pub media_type: Option<String>,
-    /// `Cache-Control` as stored.
-    pub cache_control: Option<String>,
-    /// The ownership marker, if there is one.
-    pub marker: Option<Marker>,
-    /// What a conditional write must name.
-    pub version: Version,
-}
-
-impl<'a> Known<'a> {
-    fn edition(self) -> Option<&'a Edition> {
-        match self {
-            Self::Stateless | Self::Nothing => None,
-            Self::Wrote(edition) | Self::Adopted(edition) => Some(edition),
-        }
-    }
-}
-
-impl StoredObject {
-    /// Which writing of it this is; `None` when it carries no marker.
-    pub fn edition(&self) -> Option<Edition> {
-        Edition::of(&self.bytes, self.marker.as_ref())
-    }
-}
-
-/// What a target holds below one issuer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
-    /// The object at the JWKS' path.
-    pub jwks: Option<StoredObject>,
-    /// The object at the discovery document's path.
-    pub discovery: Option<StoredObject>,
-}
-
-impl Observed {
-    /// The object of one kind.
-    pub fn object(&self, kind: DocumentKind) -> Option<&StoredObject> {
-        match kind {
-            DocumentKind::Jwks => self.jwks.as_ref(),
-            DocumentKind::Discovery => self.discovery.as_ref(),
-        }
-    }
-
-    /// The place of the object of one kind.
-    pub fn object_mut(&mut self, kind: DocumentKind) -> &mut Option<StoredObject> {
-        match kind {
-            DocumentKind::Jwks => &mut self.jwks,
-            DocumentKind::Discovery => &mut self.discovery,
-        }
-    }
-}
-
-/// What we want of a target.
-#[derive(Clone, Copy, Debug)]
-pub struct Desired<'a> {
-    /// The documents with every key that must be visible.
-    pub documents: &'a DocumentSet,
-    /// Keys that we published ourselves and have decided to withdraw, the latest last.
-    pub tombstones: &'a [KeyId],
-    /// Who we are.
-    pub owner: &'a Owner,
-    /// What we know of the target from before.
-    pub known: Known<'a>,
-    /// Whether objects without any marker may be taken over.
-    pub adopt_unmarked: bool,
-}
-
-/// What a writer remembers of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known<'a> {
-    /// It keeps no state and goes on from what it finds.
-    Stateless,
-    /// It has not been there yet.
-    Nothing,
-    /// The JWKS that it last wrote there.
-    Wrote(&'a Edition),
-    /// The JWKS of another writer, whose decisions it has adopted.
-    Adopted(&'a Edition),
-}
+pub use blocked::Blocked;
+pub use desired::{Contact, Desired, Returning, WriterMemory, first_decision};
+pub use observed::{Observed, StoredObject, Version};
+pub use reason::Reason;
 
 /// The condition of a write: that the object is what it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +51,8 @@ pub enum Precondition {
 pub struct Write {
     /// What to write.
     pub document: Document,
+    /// The marker to write with it.
+    pub marker: Marker,
     /// On which condition.
     pub precondition: Precondition,
     /// Why, at least one.
@@ -136,98 +64,79 @@ pub struct Write {
 pub struct Plan {
     /// The writes; none when the target is up to date.
     pub writes: Vec<Write>,
-    /// Keys on the target that we did not put there; they stay.
+    /// Keys on the target that we did not put there; they stay. Only for a writer without state.
     pub foreign: Vec<KeyId>,
+    /// Keys that an intruder put there; they are removed. Only for a writer with state.
+    pub intruders: Vec<KeyId>,
     /// What the target holds once the writes are made.
     pub result: DocumentSet,
-    /// The marker that every write carries.
-    pub marker: Marker,
 }
 
-/// Why an object is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// There is none yet.
-    Missing,
-    /// Keys become visible.
-    Adds(Vec<KeyId>),
-    /// Tombstoned keys are withdrawn.
-    Withdraws(Vec<KeyId>),
-    /// What is there cannot be read by anybody.
-    Unreadable,
-    /// The bytes differ in another way.
-    Content,
-    /// The media type differs.
-    MediaType(Option<String>),
-    /// The cache header differs.
-    CacheControl(Option<String>),
-    /// The object has no marker and is adopted.
-    Adopted,
+/// What was found at the place of the JWKS.
+struct Found<'a> {
+    object: Option<&'a StoredObject>,
+    provenance: Option<Provenance<'a>>,
+    published: ObservedJwks,
+    unreadable: bool,
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |keys: &[KeyId]| keys.iter().map(KeyId::as_str).collect::<Vec<_>>().join(", ");
-        match self {
-            Self::Missing => f.write_str("it is not there"),
-            Self::Adds(keys) => write!(f, "adds {}", list(keys)),
-            Self::Withdraws(keys) => write!(f, "withdraws {}", list(keys)),
-            Self::Unreadable => f.write_str("what is there cannot be read"),
-            Self::Content => f.write_str("the bytes differ"),
-            Self::MediaType(was) => write!(f, "media type was {}", was.as_deref().unwrap_or("not set")),
-            Self::CacheControl(was) => write!(f, "cache header was {}", was.as_deref().unwrap_or("not set")),
-            Self::Adopted => f.write_str("takes over an object without an ownership marker"),
-        }
+impl<'a> Found<'a> {
+    fn of(desired: Desired<'_>, object: Option<&'a StoredObject>) -> Result<Self, Blocked> {
+        let provenance = object.map(|object| desired.identity().judge(DocumentKind::Jwks, object));
+        let (published, unreadable) = match object.map(|object| ObservedJwks::parse(&object.bytes)) {
+            None => (ObservedJwks::default(), false),
+            Some(Ok(published)) => (published, false),
+            // A set that somebody more lenient than we may still read, so its keys may be in use.
+            Some(Err(JwksError::NotAnObject)) if !provenance.is_some_and(|it| is_repaired(desired, it)) => {
+                return Err(Blocked::ForeignEntry { kid: String::new(), kty: String::new() });
+            }
+            Some(Err(_)) => (ObservedJwks::default(), true),
+        };
+        Ok(Self { object, provenance, published, unreadable })
+    }
+
+    fn marker(&self) -> Option<&'a Marker> {
+        self.object?.marker.as_ref()
+    }
+
+    fn decision(&self) -> u64 {
+        self.marker().map_or(0, |marker| marker.decision)
+    }
+
+    fn is_proven(&self) -> bool {
+        self.provenance == Some(Provenance::Proven)
+    }
+
+    fn shows_exactly(&self, jwks: &Jwks) -> bool {
+        let same = |key: &PublicKey| jwks.contains(key.key_id());
+        let order = Jwks::new(self.published.keys().cloned()).unwrap_or_else(Jwks::empty);
+        order.keys().len() == jwks.keys().len() && order.keys().iter().all(same)
     }
 }
 
-/// Why a target may not be written, with the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Blocked {
-    /// Somebody else's marker.
-    #[error(
-        "the {kind} belongs to {theirs}, and we are {ours}; nothing was written. Give this issuer a place of its own; if it is the same issuer and its state was lost, `chancery publish restore --owner {theirs}` goes on from there"
-    )]
-    ForeignOwner {
-        /// Which object.
-        kind: DocumentKind,
-        /// The marker found.
-        theirs: Owner,
-        /// Our marker.
-        ours: Owner,
-    },
-    /// No marker.
-    #[error(
-        "there is a {kind} without an ownership marker, so somebody else wrote it; nothing was written. Look at it, then adopt it (`--adopt`, or `adopt: true` on the target) or choose another place"
-    )]
-    Unmarked {
-        /// Which object.
-        kind: DocumentKind,
-    },
-    /// Somebody of the same issuer wrote since we last looked.
-    #[error(
-        "the JWKS is edition {found}, which our state does not know: another writer of this issuer was there, or our state comes from a backup; adopt what it decided before writing"
-    )]
-    Behind {
-        /// What was found.
-        found: Edition,
-        /// The keys that are published.
-        published: Vec<KeyId>,
-        /// The keys that were withdrawn last, according to the target.
-        withdrawn: Vec<KeyId>,
-    },
-    /// An entry of the published JWKS that we could not carry on unchanged.
-    #[error(
-        "the published JWKS has an entry that cannot be carried on unchanged (kid {kid:?}, kty {kty:?}); nothing was written, since dropping it may reject somebody's tokens. Remove it by hand if nobody signs with it"
-    )]
-    ForeignEntry {
-        /// Its `kid`, empty if missing.
-        kid: String,
-        /// Its `kty`, empty if missing.
-        kty: String,
-    },
+/// Whether what is found there is replaced without asking. Where we have recorded that we write, and do not know yet
+/// that we have, that is only what carries a proof: it is a write of ours that somebody has changed.
+fn is_repaired(desired: Desired<'_>, provenance: Provenance<'_>) -> bool {
+    match desired.memory {
+        WriterMemory::Stateful { contact: Contact::Made { known: Some(_) }, .. } => true,
+        WriterMemory::Stateful { contact: Contact::Made { known: None }, .. } => {
+            provenance == Provenance::Disproven
+        }
+        _ => false,
+    }
+}
+
+/// Whether the keys that are found there must become ours before anything is written.
+fn takes_over(desired: Desired<'_>, found: &Found<'_>) -> bool {
+    match desired.memory {
+        // Where there is nothing to take over, the first write makes the contact.
+        WriterMemory::Stateful { contact: Contact::First, .. } => found.object.is_some(),
+        WriterMemory::Stateful { contact: Contact::Made { known: None }, .. } => {
+            let predecessor = matches!(found.provenance, Some(Provenance::Unproven | Provenance::Unmarked));
+            predecessor && desired.unknown(&found.published).next().is_some()
+        }
+        _ => false,
+    }
 }
 
 /// Decides the writes that bring a target from `observed` to `desired`, by the rules at the head of this module.
@@ -236,94 +145,179 @@ pub enum Blocked {
 /// Says what blocks the target. Nothing of it may be written then.
 pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> {
     DocumentKind::ALL.into_iter().try_for_each(|kind| check_owner(desired, observed, kind))?;
-    let found = observed.jwks.as_ref().and_then(|object| object.marker.as_ref());
-
-    let (published, unreadable) = match observed.jwks.as_ref().map(|o| ObservedJwks::parse(&o.bytes)) {
-        None => (ObservedJwks::default(), false),
-        Some(Ok(published)) => (published, false),
-        // A set that somebody more lenient than we may still read, so its keys may be in use.
-        Some(Err(JwksError::NotAnObject)) => {
-            return Err(Blocked::ForeignEntry { kid: String::new(), kty: String::new() });
+    let found = Found::of(desired, observed.jwks.as_ref())?;
+    match desired.memory {
+        WriterMemory::Stateful { decision, contact, .. } => {
+            check_edition(desired, &found, decision, contact)?;
+            if takes_over(desired, &found) {
+                foreign_keys(desired, &found.published)?;
+                let published = found.published.keys().cloned().collect();
+                return Err(Blocked::FirstContact { published });
+            }
+            let ours = desired.documents.jwks().clone();
+            let intruders = match found.provenance {
+                None | Some(Provenance::Proven) => Vec::new(),
+                Some(_) => distinct(desired.unknown(&found.published)),
+            };
+            let target = Decided { jwks: ours, decision, withdrawals: desired.withdrawals.clone() };
+            Ok(Plan { intruders, ..writes(desired, observed, &found, target) })
         }
-        Some(Err(_)) => (ObservedJwks::default(), true),
-    };
-    check_edition(desired, observed.jwks.as_ref(), &published)?;
-    let staying = foreign_keys(desired, &published)?;
-    let foreign = staying.iter().map(|key| key.key_id().clone()).collect();
+        WriterMemory::Stateless { returning, may_empty, first_decision, .. } => {
+            let withdrawals = carried_withdrawals(desired, &found, returning);
+            check_returns(desired, &withdrawals, returning)?;
+            let staying = foreign_keys(Desired { withdrawals: &withdrawals, ..desired }, &found.published)?;
+            let foreign = distinct(staying.iter());
+            let ours = desired.documents.jwks().keys().iter();
+            let ours = ours.filter(|key| !withdrawals.contains(key.key_id())).cloned();
+            let is_revoked = withdrawals.iter().any(|it| it.cause == WithdrawalCause::Revoked);
+            let outage = (may_empty && is_revoked).then(Jwks::empty);
+            let jwks = Jwks::new(ours.chain(staying)).or(outage).ok_or(Blocked::NothingLeft)?;
+            let changes = !found.shows_exactly(&jwks) || desired.withdrawals.iter().any(|w| !says(&found, w));
+            let decision = match found.decision() {
+                0 => first_decision,
+                found => found.saturating_add(u64::from(changes)),
+            };
+            let target = Decided { jwks, decision, withdrawals };
+            Ok(Plan { foreign, ..writes(desired, observed, &found, target) })
+        }
+    }
+}
 
-    let ours = desired.documents.jwks();
-    let jwks = Jwks::new(ours.keys().iter().cloned().chain(staying)).unwrap_or_else(|| ours.clone());
-    let jwks = match desired.known {
-        Known::Wrote(_) => jwks,
-        _ => in_published_order(&published, &jwks).unwrap_or(jwks),
+/// Whether the marker that was found names a withdrawal already.
+fn says(found: &Found<'_>, withdrawal: &Withdrawal) -> bool {
+    found.marker().is_some_and(|marker| {
+        let key = withdrawal.key.prefix();
+        marker.withdrawn.iter().any(|named| named.key == key && named.cause >= withdrawal.cause)
+    })
+}
+
+/// What a target is to hold, and by which decision.
+struct Decided {
+    jwks: Jwks,
+    decision: u64,
+    withdrawals: Withdrawals,
+}
+
+/// The writes that bring a target to what was decided.
+fn writes(desired: Desired<'_>, observed: &Observed, found: &Found<'_>, target: Decided) -> Plan {
+    let Decided { jwks, decision, withdrawals } = target;
+    let keeps_order = match desired.memory {
+        WriterMemory::Stateful { .. } => found.is_proven() && found.decision() == decision,
+        WriterMemory::Stateless { .. } => true,
     };
+    let published: Vec<KeyId> = distinct(found.published.keys());
+    let jwks = jwks.in_order(&published).filter(|_| keeps_order).unwrap_or(jwks);
     let result = DocumentSet::new(desired.documents.issuer().clone(), jwks, desired.documents.cache());
-
+    let named = withdrawals
+        .iter()
+        .filter(|withdrawal| !result.jwks().keys().iter().any(|key| withdrawal.key.is(key.key_id())));
+    let marker = Marker::of_decision(desired.owner.clone(), decision, named);
     let writes = DocumentKind::ALL.into_iter().filter_map(|kind| {
         let document = result.document(kind);
         let object = observed.object(kind);
-        let mut reasons = difference(&document, object);
-        if kind == DocumentKind::Jwks && reasons.contains(&Reason::Content) {
-            reasons = explain_content(reasons, unreadable, &published, result.jwks());
+        let mut reasons = difference(desired, &document, object);
+        if kind == DocumentKind::Jwks {
+            if reasons.contains(&Reason::Content) {
+                reasons = explain_content(reasons, found, result.jwks(), &withdrawals);
+            } else if reasons.is_empty() && found.decision() < decision {
+                reasons.push(Reason::OlderDecision { found: found.decision() });
+            }
         }
         let precondition =
             object.map_or(Precondition::Absent, |o| Precondition::Unchanged(o.version.clone()));
-        (!reasons.is_empty()).then_some(Write { document, precondition, reasons })
+        let marker = marker.clone();
+        let marker = match desired.identity().writer_key {
+            Some(key) => marker.proven(key, result.issuer(), &document),
+            None => marker,
+        };
+        (!reasons.is_empty()).then_some(Write { document, marker, precondition, reasons })
     });
     let writes = writes.collect();
-    Ok(Plan { writes, foreign, marker: marker(desired, found, result.jwks()), result })
+    Plan { writes, foreign: Vec::new(), intruders: Vec::new(), result }
 }
 
-/// The published set, if it has the same keys as `jwks`.
-fn in_published_order(published: &ObservedJwks, jwks: &Jwks) -> Option<Jwks> {
-    let order = Jwks::new(published.keys().cloned())?;
-    let same =
-        order.keys().len() == jwks.keys().len() && jwks.keys().iter().all(|key| order.contains(key.key_id()));
-    same.then_some(order)
+/// What a writer without state withdraws: what it is told to, and what the marker says that was found.
+fn carried_withdrawals(desired: Desired<'_>, found: &Found<'_>, returning: Returning) -> Withdrawals {
+    let mut withdrawals = Withdrawals::default();
+    // The marker names the strongest and the latest first.
+    let carried = found.marker().into_iter().flat_map(|marker| marker.withdrawn.iter().rev());
+    let is_ours = |withdrawal: &Withdrawal| {
+        desired.documents.jwks().keys().iter().any(|key| withdrawal.key.is(key.key_id()))
+    };
+    // Whoever can write the object can name a key of ours there.
+    let counts = |withdrawal: &&Withdrawal| {
+        returning != Returning::LeftOut || found.is_proven() || !is_ours(withdrawal)
+    };
+    let named = carried.filter(counts).chain(desired.withdrawals.iter());
+    named.cloned().for_each(|withdrawal| withdrawals.add(withdrawal));
+    let lifted = match returning {
+        Returning::Refused => return withdrawals,
+        Returning::LeftOut => WithdrawalCause::Expired,
+        Returning::Allowed => WithdrawalCause::Retired,
+    };
+    let ours = desired.documents.jwks().keys().iter();
+    ours.for_each(|key| withdrawals.lift(key.key_id(), lifted));
+    withdrawals
+}
+
+fn check_returns(
+    desired: Desired<'_>,
+    withdrawals: &Withdrawals,
+    returning: Returning,
+) -> Result<(), Blocked> {
+    let ours = desired.documents.jwks().keys().iter().map(PublicKey::key_id);
+    let mut withdrawn = ours.filter(|kid| withdrawals.contains(kid)).cloned();
+    if returning == Returning::LeftOut {
+        return Ok(());
+    }
+    match withdrawn.next() {
+        Some(kid) if withdrawals.is_revoked(&kid) => Err(Blocked::Revoked { kid }),
+        Some(kid) => Err(Blocked::Withdrawn { kid }),
+        None => Ok(()),
+    }
 }
 
 fn check_edition(
     desired: Desired<'_>,
-    jwks: Option<&StoredObject>,
-    published: &ObservedJwks,
+    found: &Found<'_>,
+    ours: u64,
+    contact: Contact<'_>,
 ) -> Result<(), Blocked> {
-    let Some((marker, found)) = jwks.and_then(|o| Some((o.marker.as_ref()?, o.edition()?))) else {
+    let Some((marker, edition)) = found.object.and_then(|o| Some((o.marker.as_ref()?, o.edition()?))) else {
         return Ok(());
     };
-    if desired.known == Known::Stateless || desired.known.edition() == Some(&found) {
+    // Recorded before it was written: the answer was lost, or another writer came to the same. One that withdrew what
+    // we have not did not, though the keys are the same.
+    let is_same = edition.decision() == ours && found.shows_exactly(desired.documents.jwks());
+    let is_ours = is_same && marker.withdrawn.iter().all(|told| desired.withdrawals.cover(told));
+    let is_known = match contact {
+        Contact::Made { known: Some(known) } => edition == *known || edition.decision() < known.decision(),
+        Contact::Made { known: None } | Contact::First => false,
+    };
+    if !found.is_proven() || is_ours || is_known {
         return Ok(());
     }
-    Err(Blocked::Behind {
-        found,
-        published: published.keys().map(|key| key.key_id().clone()).collect(),
+    Err(Blocked::OtherEdition {
+        edition,
+        published: found.published.keys().cloned().collect(),
         withdrawn: marker.withdrawn.clone(),
     })
 }
 
-/// What the writes say about us: newer than what they replace, and every withdrawal that is still known.
-fn marker(desired: Desired<'_>, found: Option<&Marker>, result: &Jwks) -> Marker {
-    // A writer with state has adopted what was found, so its own tombstones are complete.
-    let carried =
-        found.filter(|_| desired.known == Known::Stateless).map_or(&[][..], |found| &found.withdrawn);
-    let mut withdrawn: Vec<KeyId> = Vec::new();
-    for id in carried.iter().filter(|id| !desired.tombstones.contains(id)).chain(desired.tombstones) {
-        if !result.contains(id) && !withdrawn.contains(id) {
-            withdrawn.push(id.clone());
-        }
-    }
-    let known = desired.known.edition().map_or(0, Edition::generation);
-    let generation = found.map_or(0, |found| found.generation).max(known).saturating_add(1);
-    Marker { owner: desired.owner.clone(), generation, withdrawn }
-}
-
 fn check_owner(desired: Desired<'_>, observed: &Observed, kind: DocumentKind) -> Result<(), Blocked> {
-    match observed.object(kind).map(|object| &object.marker) {
-        Some(Some(marker)) if marker.owner != *desired.owner => {
-            let (theirs, ours) = (marker.owner.clone(), desired.owner.clone());
+    let Some(object) = observed.object(kind) else { return Ok(()) };
+    let has_key = desired.identity().writer_key.is_some();
+    let provenance = desired.identity().judge(kind, object);
+    match provenance {
+        Provenance::Foreign(theirs) => {
+            let (theirs, ours) = (theirs.clone(), desired.owner.clone());
             Err(Blocked::ForeignOwner { kind, theirs, ours })
         }
-        Some(None) if !desired.adopt_unmarked => Err(Blocked::Unmarked { kind }),
-        _ => Ok(()),
+        _ if is_repaired(desired, provenance) => Ok(()),
+        Provenance::Unmarked if !desired.adopt_unmarked => Err(Blocked::Unmarked { kind }),
+        Provenance::Disproven if has_key => Err(Blocked::OtherWriter { kind }),
+        Provenance::Disproven => Err(Blocked::NoWriterKey { kind }),
+        Provenance::Unmarked | Provenance::Unproven | Provenance::Proven => Ok(()),
     }
 }
 
@@ -334,7 +328,7 @@ fn foreign_keys(desired: Desired<'_>, published: &ObservedJwks) -> Result<Vec<Pu
         match &entry.key {
             // The same key under an empty or home-made id, as old recipes publish it, is covered by ours.
             Some(key) if desired.documents.jwks().contains(key.key_id()) => {}
-            Some(key) if desired.tombstones.contains(key.key_id()) => {}
+            Some(key) if desired.withdrawals.contains(key.key_id()) => {}
             Some(key) if staying.contains(key) => {}
             Some(key) if entry.is_kubernetes_key() => staying.push(key.clone()),
             _ => return Err(foreign_entry(entry)),
@@ -347,7 +341,7 @@ fn foreign_entry(entry: &ObservedJwk) -> Blocked {
     Blocked::ForeignEntry { kid: entry.kid.clone().unwrap_or_default(), kty: entry.kty.clone() }
 }
 
-fn difference(document: &Document, object: Option<&StoredObject>) -> Vec<Reason> {
+fn difference(desired: Desired<'_>, document: &Document, object: Option<&StoredObject>) -> Vec<Reason> {
     let Some(object) = object else { return vec![Reason::Missing] };
     let mut reasons = Vec::new();
     if object.bytes != document.bytes {
@@ -359,8 +353,13 @@ fn difference(document: &Document, object: Option<&StoredObject>) -> Vec<Reason>
     if object.cache_control.as_deref() != Some(document.cache.header().as_str()) {
         reasons.push(Reason::CacheControl(object.cache_control.clone()));
     }
-    if object.marker.is_none() {
-        reasons.push(Reason::Adopted);
+    let identity = desired.identity();
+    match identity.judge(document.kind, object) {
+        Provenance::Unmarked => reasons.push(Reason::Adopted),
+        Provenance::Unproven | Provenance::Disproven if identity.writer_key.is_some() => {
+            reasons.push(Reason::Unproven);
+        }
+        _ => {}
     }
     reasons
 }
@@ -368,25 +367,34 @@ fn difference(document: &Document, object: Option<&StoredObject>) -> Vec<Reason>
 /// Says which keys a changed JWKS adds and withdraws, instead of only that its bytes differ.
 fn explain_content(
     reasons: Vec<Reason>,
-    unreadable: bool,
-    before: &ObservedJwks,
+    found: &Found<'_>,
     after: &Jwks,
+    withdrawals: &Withdrawals,
 ) -> Vec<Reason> {
-    let before: Vec<&KeyId> = before.keys().map(PublicKey::key_id).collect();
+    let before = distinct(found.published.keys());
     let adds: Vec<_> =
         after.keys().iter().map(PublicKey::key_id).filter(|id| !before.contains(id)).cloned().collect();
-    let withdraws: Vec<_> = before.into_iter().filter(|id| !after.contains(id)).cloned().collect();
+    let gone = before.into_iter().filter(|id| !after.contains(id));
+    let (withdraws, removes): (Vec<_>, Vec<_>) = gone.partition(|id| withdrawals.contains(id));
     let mut explained = Vec::new();
-    if unreadable {
+    if found.unreadable {
         explained.push(Reason::Unreadable);
     }
-    if !adds.is_empty() {
-        explained.push(Reason::Adds(adds));
-    }
-    if !withdraws.is_empty() {
-        explained.push(Reason::Withdraws(withdraws));
-    }
+    explained.extend((!adds.is_empty()).then_some(Reason::Adds(adds)));
+    explained.extend((!withdraws.is_empty()).then_some(Reason::Withdraws(withdraws)));
+    explained.extend((!removes.is_empty()).then_some(Reason::RemovesIntruders(removes)));
     let explains = !explained.is_empty();
     explained.extend(reasons.into_iter().filter(|reason| !(explains && *reason == Reason::Content)));
     explained
+}
+
+/// Each id once, in order.
+fn distinct<'a>(keys: impl Iterator<Item = &'a PublicKey>) -> Vec<KeyId> {
+    let mut kids: Vec<KeyId> = Vec::new();
+    for kid in keys.map(PublicKey::key_id) {
+        if !kids.contains(kid) {
+            kids.push(kid.clone());
+        }
+    }
+    kids
 }

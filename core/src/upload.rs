@@ -6,9 +6,9 @@
 //! 1. A marker of another owner blocks. A place that could carry a marker, holds something and carries none blocks
 //!    unless we were told to adopt it. Where no marker can be carried, the configuration that names the place is the
 //!    permission to write it.
-//! 2. A key that is held there and that is neither ours nor tombstoned by us stays, behind ours, and is reported. An
+//! 2. A key that is held there and that is neither ours nor withdrawn by us stays, behind ours, and is reported. An
 //!    entry that cannot be carried on unchanged blocks, because dropping it may reject somebody's tokens.
-//! 3. What is uploaded is therefore our set, united with what stays, minus our own tombstones: never empty.
+//! 3. What is uploaded is therefore our set, united with what stays, minus what is withdrawn: never empty.
 //! 4. Nothing is uploaded when the same keys are held already, in whatever order and spelling, and nothing beside
 //!    them must be mended.
 
@@ -16,17 +16,17 @@ use std::collections::BTreeSet;
 
 use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
 use crate::publication::Version;
-use crate::{Jwks, KeyId, Owner, PublicKey};
+use crate::{Jwks, KeyId, Owner, PublicKey, Withdrawals};
 
 /// What a place holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldKeys {
     /// Its keys, in its order. The same key may be there twice, in two spellings.
     pub keys: Vec<PublicKey>,
     /// Keys under another id, algorithm or use than Kubernetes gives them: they are not what tokens ask for.
     pub altered: Vec<PublicKey>,
     /// Entries that we could not carry on unchanged, in words.
-    pub strange: Vec<String>,
+    pub unsupported: Vec<String>,
     /// Whose it is, where the place can say so.
     pub owner: Option<Owner>,
     /// Whether the place can say whose it is and holds something, but does not say.
@@ -37,7 +37,7 @@ pub struct Held {
     pub version: Option<Version>,
 }
 
-impl Held {
+impl HeldKeys {
     /// What a place holds that keeps a JWKS (RFC 7517 section 5).
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Held {
             Ok(observed) => observed.entries,
             // Somebody more lenient than we may still read the other entries.
             Err(error @ JwksError::NotAnObject) => {
-                return Ok(Self { strange: vec![error.to_string()], ..Self::default() });
+                return Ok(Self { unsupported: vec![error.to_string()], ..Self::default() });
             }
             Err(error) => return Err(error),
         };
@@ -56,7 +56,7 @@ impl Held {
             match &entry.key {
                 Some(key) if entry.is_kubernetes_key() => held.keys.push(key.clone()),
                 Some(key) => held.altered.push(key.clone()),
-                None => held.strange.push(in_words(&entry)),
+                None => held.unsupported.push(in_words(&entry)),
             }
         }
         Ok(held)
@@ -72,8 +72,8 @@ fn in_words(entry: &ObservedJwk) -> String {
 pub struct DesiredUpload<'a> {
     /// Every key that must be held.
     pub jwks: &'a Jwks,
-    /// Keys that we uploaded ourselves and have decided to withdraw.
-    pub tombstones: &'a [KeyId],
+    /// Keys that are withdrawn.
+    pub withdrawals: &'a Withdrawals,
     /// Who we are.
     pub owner: &'a Owner,
     /// Whether a place that holds something without a marker may be taken over.
@@ -118,17 +118,18 @@ pub enum UploadBlocked {
     #[error(
         "it holds an entry that cannot be carried on unchanged ({0}); nothing was uploaded, since dropping it may reject somebody's tokens. Remove it by hand if nobody signs with it"
     )]
-    StrangeEntry(String),
+    UnsupportedEntry(String),
 }
 
 /// Decides what to upload, by the rules at the head of this module.
 ///
 /// # Errors
 /// Says what blocks the place. Nothing may be uploaded then.
-pub fn plan(desired: DesiredUpload<'_>, held: &Held) -> Result<UploadPlan, UploadBlocked> {
+pub fn plan(desired: DesiredUpload<'_>, held: &HeldKeys) -> Result<UploadPlan, UploadBlocked> {
     check_owner(desired, held)?;
     let ours = desired.jwks;
-    let is_gone = |key: &PublicKey| desired.tombstones.contains(key.key_id()) && !ours.contains(key.key_id());
+    let is_gone =
+        |key: &PublicKey| desired.withdrawals.contains(key.key_id()) && !ours.contains(key.key_id());
     let stays = |key: &PublicKey| !ours.contains(key.key_id()) && !is_gone(key);
     check_entries(held, stays)?;
 
@@ -142,7 +143,7 @@ pub fn plan(desired: DesiredUpload<'_>, held: &Held) -> Result<UploadPlan, Uploa
     Ok(UploadPlan { upload: result.filter(|_| is_due), adds, withdraws, foreign, result: ids })
 }
 
-fn check_owner(desired: DesiredUpload<'_>, held: &Held) -> Result<(), UploadBlocked> {
+fn check_owner(desired: DesiredUpload<'_>, held: &HeldKeys) -> Result<(), UploadBlocked> {
     match &held.owner {
         Some(theirs) if theirs != desired.owner => {
             Err(UploadBlocked::ForeignOwner { theirs: theirs.clone(), ours: desired.owner.clone() })
@@ -153,12 +154,12 @@ fn check_owner(desired: DesiredUpload<'_>, held: &Held) -> Result<(), UploadBloc
 }
 
 /// An altered key that is ours is covered by ours, as in old recipes that publish it under a home-made id.
-fn check_entries(held: &Held, stays: impl Fn(&PublicKey) -> bool) -> Result<(), UploadBlocked> {
+fn check_entries(held: &HeldKeys, stays: impl Fn(&PublicKey) -> bool) -> Result<(), UploadBlocked> {
     let altered = held.altered.iter().find(|key| stays(key)).map(|key| {
         format!("key {} under another id, algorithm or use than Kubernetes gives it", key.key_id())
     });
-    match held.strange.first().cloned().or(altered) {
-        Some(entry) => Err(UploadBlocked::StrangeEntry(entry)),
+    match held.unsupported.first().cloned().or(altered) {
+        Some(entry) => Err(UploadBlocked::UnsupportedEntry(entry)),
         None => Ok(()),
     }
 }

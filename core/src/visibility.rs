@@ -1,88 +1,61 @@
 //! Which key is seen from outside, where, and for how long without a gap: the record that lets a key sign.
 //!
 //! A *view* is a place that relying parties read: the issuer URL, the public URL of a target, an uploaded copy. An
-//! *edge* is one way to read it: each address of its host, as caches answer there and past them. One reading of all
-//! edges of a view is a [`Sighting`].
+//! *edge* is one way to read it: each address of each host on the way to the keys, as caches answer there and past
+//! them. One reading of all edges of a view is an [`Observation`]. What a writer finds in the object store behind a
+//! view is an [`OriginObservation`].
 //!
 //! Rules, in the order in which the code applies them:
 //!
 //! 1. An edge that was read and does not show a key is a gap: the time of that key in that view starts again from
-//!    nothing. One edge is enough, whatever the others show: somebody reads it. So is a key that our own writer finds
-//!    missing in what stands behind the view, although no edge has been asked in that moment.
-//! 2. An edge that could not be read proves neither. Nobody else gets a set without the key from it, so nothing is
-//!    lost; but nothing is proven, so no time runs for the view until all its edges are read again. The same holds for
-//!    a view without a single edge.
-//! 3. Time runs between two sightings in which every edge was read and showed the key: from the end of the first to
-//!    the start of the last. What a sighting takes counts only once the next one has confirmed it.
-//! 4. Two sightings further apart than the record's patience prove nothing about the time between them. It does not
-//!    count, and nor does the time in which this process did not run.
-//! 5. An edge is an edge as long as the view lists it: name services hand out other addresses every minute. One that
-//!    left with an old set in its hands is covered by the wait itself, which is never shorter than the longest time
-//!    for which that set may be kept.
-//! 6. The longest time for which a document might be kept by a cache is remembered for good, also over a restart. No
-//!    wait is shorter than that, whatever is asked for.
-//! 7. Time is an argument. It is accumulated by a monotonic clock of the caller and only ever delays.
+//!    nothing. One edge is enough, whatever the others show: somebody reads it. So is an origin that our writer read
+//!    without the key, although no edge has been asked in that moment; and it stays one of the edges, with what it held
+//!    last, as long as that reading is not older than the longest gap.
+//! 2. An observation in which an edge could not be read, or that has no edge, proves nothing but the gaps that it found:
+//!    it counts as if it had not been made.
+//! 3. Time runs between two observations that read every edge and found the key at each: from the end of the first to
+//!    the start of the last. What an observation takes counts only once the next one has confirmed it.
+//! 4. Two observations further apart than the *longest gap* prove nothing about the time between them: it was not
+//!    observed. It does not count, nor does the time in which no writer of the record ran. What was seen before stays in
+//!    the accumulated time of the key, but its *unbroken* time starts again: in an interval that nobody observed, a
+//!    cache may have taken up a set without the key.
+//! 5. The longest time for which an answer may be kept by a cache (`max-age`, RFC 9111, and what RFC 5861 adds to it) is
+//!    remembered over restarts, and over views that are not listed any more, until nobody who obeys it can hold the
+//!    answer: until it has passed twice, by rule 6, in observations that did not see it served.
+//! 6. A cache that we do not see (another site of a CDN, an address that the name service does not list any more) may hand
+//!    out an old answer until its time is over, to a relying party that keeps it for as long again. So a key must have
+//!    been visible for the longest such time beside the wait that is asked for, see [`VisibilityRecord::wait`].
+//! 7. The time that the longest caches need must be unbroken. A wait of more than [`UNBROKEN_AT_MOST`] is caution
+//!    beyond every cache that is known, and the rest of it may be accumulated.
+//! 8. Time is an argument. It is accumulated by a monotonic clock of the caller and only ever delays.
 //!
-//! [`Visibility::is_visible_everywhere`] is what a rotation asks before a key may sign: every view shows the key on
-//! every edge now, and has done so for long enough.
+//! [`VisibilityRecord::is_visible_everywhere`] is what a rotation asks before a key may sign: every view shows the key on
+//! every edge now, and has done so for long enough. A process that does not observe, but reads the record that another
+//! one writes, asks through a [`RecordReader`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::KeyId;
 
+mod lifetimes;
+mod observation;
 mod obstacle;
+mod proven;
+mod reader;
 mod record;
+mod view;
 
-pub use obstacle::Obstacle;
-pub use record::{UnknownVersion, VisibilityRecord};
+pub use lifetimes::LONGEST_LIFETIME;
+pub use observation::{EdgeKeys, EdgeObservation, Observation, OriginObservation};
+pub use obstacle::{Obstacle, UNBROKEN_AT_MOST};
+pub use reader::RecordReader;
+pub use record::{EdgeRecord, KeyRecord, ViewRecord, VisibilityRecord};
 
-/// One reading of every edge of a view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// What a person calls the view.
-    pub view: String,
-    /// The edges by name, in any order.
-    pub edges: BTreeMap<String, EdgeSight>,
-    /// From the start of the first read to the end of the last.
-    pub took: Duration,
-}
+use lifetimes::CacheLifetimes;
+use view::ObservedView;
 
-impl Sighting {
-    /// The sighting of a view with a single edge: a copy of the key set that was read whole, as an uploaded one.
-    pub fn of_copy(view: impl Into<String>, kids: impl IntoIterator<Item = KeyId>, took: Duration) -> Self {
-        let seen = Seen { kids: kids.into_iter().collect(), ..Seen::default() };
-        Self { view: view.into(), edges: [("copy".to_owned(), EdgeSight::Read(seen))].into(), took }
-    }
-
-    /// The sighting of a copy that could not be read.
-    pub fn of_unreadable_copy(view: impl Into<String>, why: impl Into<String>, took: Duration) -> Self {
-        let edges = [("copy".to_owned(), EdgeSight::Unreadable(why.into()))].into();
-        Self { view: view.into(), edges, took }
-    }
-}
-
-/// What one edge said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EdgeSight {
-    /// It was read to the end.
-    Read(Seen),
-    /// No answer that says anything about the keys: no connection, no trust, an error of the server.
-    Unreadable(String),
-}
-
-/// A reading of one edge.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// The keys that a relying party accepts tokens of after this reading; none when the documents are gone.
-    pub kids: BTreeSet<KeyId>,
-    /// `Age`: how long the older of the two documents had been in a cache.
-    pub age: Option<Duration>,
-    /// `Cache-Control`: how long one of them may be kept. `None` when nothing was said.
-    pub max_age: Option<Duration>,
-}
-
-/// What a sighting changed.
+/// What an observation changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Every edge of the view shows the key now, and its time starts.
@@ -99,209 +72,84 @@ pub enum Change {
         /// The time that is lost.
         after: Duration,
     },
-    /// The longest time for which a document may be kept has grown.
-    LongestMaxAge(Duration),
+    /// Another time is now the longest for which an answer may be kept; `None` when none is remembered any more.
+    LongestLifetime(Option<Duration>),
 }
 
-/// The record of one issuer.
+/// The record of one issuer in the hands of its one writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visibility {
-    patience: Duration,
-    views: BTreeMap<String, View>,
-    /// Also of views that are not listed any more.
-    longest_max_age: Option<Duration>,
+    bounds: Bounds,
+    views: BTreeMap<String, ObservedView>,
+    /// Of views that are not listed any more.
+    former: CacheLifetimes,
+    /// How many observations were taken, over restarts.
+    observations: u64,
 }
 
-/// What is known of one view.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
-    keys: BTreeMap<KeyId, KeyTime>,
-    edges: BTreeMap<String, EdgeSight>,
-    longest_max_age: Option<Duration>,
-    /// Time since the end of the last sighting; `None` before the first one of this process.
-    unseen_for: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct KeyTime {
-    visible_for: Duration,
-    /// Whether the last sighting showed the key on every edge.
-    running: bool,
-    /// What that sighting took, if it was not the first such: it is confirmed by the next.
-    unconfirmed: Duration,
-}
-
-impl KeyTime {
-    /// Takes a sighting on every edge, which took `took` and ended `apart` after the last sighting. Whether time
-    /// runs only from now on.
-    fn seen(&mut self, took: Duration, apart: Option<Duration>) -> bool {
-        let appeared = !self.running;
-        match apart.filter(|_| self.running) {
-            Some(apart) => {
-                let confirmed = apart.saturating_add(self.unconfirmed).saturating_sub(took);
-                self.visible_for = self.visible_for.saturating_add(confirmed);
-                self.unconfirmed = took;
-            }
-            None => self.unconfirmed = Duration::ZERO,
-        }
-        self.running = true;
-        appeared
-    }
-
-    fn pause(&mut self) {
-        *self = Self { visible_for: self.visible_for, ..Self::default() };
-    }
+/// What holds for every view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    longest_gap: Duration,
+    longest_lifetime: Duration,
 }
 
 impl Visibility {
-    /// An empty record of these views. Two sightings of a view further apart than `patience` do not connect.
-    pub fn new<V: Into<String>>(views: impl IntoIterator<Item = V>, patience: Duration) -> Self {
-        let views = views.into_iter().map(|view| (view.into(), View::default())).collect();
-        Self { patience, views, longest_max_age: None }
+    /// An empty record of these views. Two observations of a view further apart than `longest_gap` do not connect.
+    pub fn new<V: Into<String>>(views: impl IntoIterator<Item = V>, longest_gap: Duration) -> Self {
+        let views = views.into_iter().map(|view| (view.into(), ObservedView::default())).collect();
+        let bounds = Bounds { longest_gap, longest_lifetime: LONGEST_LIFETIME };
+        Self { bounds, views, former: CacheLifetimes::default(), observations: 0 }
+    }
+
+    /// Takes no header's word for more than `limit`, neither from now on nor of what is remembered: the way out after a
+    /// header that was far too long was served by mistake and every cache that may hold it was purged, or when caches
+    /// are known not to keep anything for so long.
+    pub fn limit_lifetimes(&mut self, limit: Duration) {
+        self.bounds.longest_lifetime = limit.min(LONGEST_LIFETIME);
+        self.former.limit_to(self.bounds.longest_lifetime);
+        self.views.values_mut().for_each(|view| view.limit_lifetimes(self.bounds.longest_lifetime));
     }
 
     /// Lets time pass.
     pub fn elapse(&mut self, elapsed: Duration) {
-        for view in self.views.values_mut() {
-            view.unseen_for = view.unseen_for.map(|time| time.saturating_add(elapsed));
-        }
+        self.former.pass(elapsed);
+        self.views.values_mut().for_each(|view| view.elapse(elapsed));
     }
 
-    /// Takes a sighting that has just ended, and says what it changed. A view that was not listed is from now on.
-    pub fn observe(&mut self, sighting: Sighting) -> Vec<Change> {
-        let Sighting { view, edges, took } = sighting;
-        let view = self.views.entry(view).or_default();
-        let mut changes = view.observe(edges, (took, self.patience));
-        if view.longest_max_age > self.longest_max_age {
-            self.longest_max_age = view.longest_max_age;
-            changes.extend(self.longest_max_age.map(Change::LongestMaxAge));
-        }
+    /// Takes an observation that has just ended, and says what it changed. A view that was not listed is from now on.
+    pub fn observe(&mut self, observation: Observation) -> Vec<Change> {
+        let Observation { view, edges, took } = observation;
+        let before = self.longest_lifetime();
+        let observed = self.views.entry(view).or_default();
+        let mut changes = observed.observe(edges, took, self.bounds);
+        self.observations = self.observations.saturating_add(1);
+        let longest = self.longest_lifetime();
+        changes.extend((longest != before).then_some(Change::LongestLifetime(longest)));
         changes
     }
 
-    /// Takes what a writer found: that `origin`, which stands behind a view, lacks these keys. It counts as an edge that
-    /// does not show them until the view is seen again.
-    pub fn found_missing(&mut self, view: &str, origin: &str, kids: &BTreeSet<KeyId>) -> Vec<Change> {
-        let Some(view) = self.views.get_mut(view).filter(|_| !kids.is_empty()) else { return Vec::new() };
-        let mut changes = Vec::new();
-        for kid in kids {
-            let lost = view.keys.remove(kid).unwrap_or_default();
-            if lost != KeyTime::default() {
-                let (kid, edge) = (kid.clone(), origin.to_owned());
-                changes.push(Change::Gap { kid, edge, after: lost.visible_for });
-            }
-        }
-        if view.unseen_for.is_some() {
-            let shown: BTreeSet<KeyId> =
-                read(&view.edges).flat_map(|(_, seen)| &seen.kids).cloned().collect();
-            let seen = Seen { kids: shown.difference(kids).cloned().collect(), ..Seen::default() };
-            view.edges.insert(origin.to_owned(), EdgeSight::Read(seen));
-        }
-        changes
+    /// Takes what a writer found behind a view, and says which keys lost their time by it.
+    pub fn observe_origin(&mut self, observation: OriginObservation) -> Vec<Change> {
+        let OriginObservation { view, origin, kids } = observation;
+        let Some(view) = self.views.get_mut(&view) else { return Vec::new() };
+        self.observations = self.observations.saturating_add(1);
+        view.observe_origin(origin, kids)
     }
 
-    /// Whether every view shows a key on every edge now, and has done so without a gap for `for_at_least`, and for the
-    /// longest time for which a document may be kept if that is longer.
-    ///
-    /// # Errors
-    /// Everything that is in the way, by view and edge.
-    pub fn is_visible_everywhere(&self, kid: &KeyId, for_at_least: Duration) -> Result<(), Vec<Obstacle>> {
-        let needed = self.wait(for_at_least);
-        let mut obstacles = Vec::new();
-        if self.views.is_empty() {
-            obstacles.push(Obstacle::NoView);
-        }
-        for (name, view) in &self.views {
-            obstacles.extend(view.obstacles(kid, (name, needed, self.patience)));
-        }
-        if obstacles.is_empty() { Ok(()) } else { Err(obstacles) }
+    /// Forgets keys that nobody publishes any more; one that comes back starts from nothing.
+    pub fn keep_only(&mut self, keep: impl Fn(&KeyId) -> bool) {
+        self.views.values_mut().for_each(|view| view.keep_only(&keep));
     }
 
-    /// The wait that is kept when `asked` is asked for: never shorter than [`Self::longest_max_age`].
-    pub fn wait(&self, asked: Duration) -> Duration {
-        asked.max(self.longest_max_age().unwrap_or_default())
+    /// Everything that is known, as it is written down and asked.
+    pub fn record(&self) -> VisibilityRecord {
+        VisibilityRecord::of(self)
     }
 
-    /// The longest time for which a document that was ever served may be kept, in any view.
-    pub fn longest_max_age(&self) -> Option<Duration> {
-        self.longest_max_age
+    /// The longest time for which an answer may still be held by a cache, of whatever view.
+    fn longest_lifetime(&self) -> Option<Duration> {
+        let views = self.views.values().map(|view| view.lifetimes().longest());
+        views.chain([self.former.longest()]).max().flatten()
     }
-
-    /// The views by name.
-    pub fn views(&self) -> impl Iterator<Item = (&str, &View)> {
-        self.views.iter().map(|(name, view)| (name.as_str(), view))
-    }
-}
-
-impl View {
-    /// The keys with the time for which each was seen without a gap.
-    pub fn keys(&self) -> impl Iterator<Item = (&KeyId, Duration)> {
-        self.keys.iter().map(|(kid, key)| (kid, key.visible_for))
-    }
-
-    /// Whether every edge showed the key when they were read last.
-    pub fn shows(&self, kid: &KeyId) -> bool {
-        self.keys.get(kid).is_some_and(|key| key.running)
-    }
-
-    /// What the edges said last; none before the first sighting of this process.
-    pub fn edges(&self) -> impl Iterator<Item = (&str, &EdgeSight)> {
-        self.edges.iter().map(|(name, edge)| (name.as_str(), edge))
-    }
-
-    /// How many edges could be read last.
-    pub fn edges_read(&self) -> usize {
-        read(&self.edges).count()
-    }
-
-    /// The longest time for which a document that was ever served here may be kept.
-    pub fn longest_max_age(&self) -> Option<Duration> {
-        self.longest_max_age
-    }
-
-    /// Time since the last sighting; `None` before the first one of this process.
-    pub fn unseen_for(&self) -> Option<Duration> {
-        self.unseen_for
-    }
-
-    fn observe(
-        &mut self,
-        edges: BTreeMap<String, EdgeSight>,
-        (took, patience): (Duration, Duration),
-    ) -> Vec<Change> {
-        let apart = self.unseen_for.filter(|apart| *apart <= patience);
-        let all_read = !edges.is_empty() && read(&edges).count() == edges.len();
-        let shown: BTreeSet<KeyId> = read(&edges).flat_map(|(_, seen)| &seen.kids).cloned().collect();
-        let known: BTreeSet<KeyId> = self.keys.keys().chain(&shown).cloned().collect();
-        let mut changes = Vec::new();
-        for kid in known {
-            let key = self.keys.entry(kid.clone()).or_default();
-            let missing = read(&edges).find(|(_, seen)| !seen.kids.contains(&kid));
-            match missing {
-                Some((edge, _)) => {
-                    let lost = std::mem::take(key);
-                    if lost != KeyTime::default() {
-                        changes.push(Change::Gap { kid, edge: edge.clone(), after: lost.visible_for });
-                    }
-                }
-                None if !all_read => key.pause(),
-                None if key.seen(took, apart) => changes.push(Change::Appeared { kid }),
-                None => {}
-            }
-        }
-        // A key that nobody shows any more is as one that nobody ever showed.
-        self.keys.retain(|kid, key| *key != KeyTime::default() || shown.contains(kid));
-        self.longest_max_age =
-            self.longest_max_age.max(read(&edges).filter_map(|(_, seen)| seen.max_age).max());
-        self.edges = edges;
-        self.unseen_for = Some(Duration::ZERO);
-        changes
-    }
-}
-
-fn read(edges: &BTreeMap<String, EdgeSight>) -> impl Iterator<Item = (&String, &Seen)> {
-    edges.iter().filter_map(|(name, edge)| match edge {
-        EdgeSight::Read(seen) => Some((name, seen)),
-        EdgeSight::Unreadable(_) => None,
-    })
 }

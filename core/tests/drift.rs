@@ -5,8 +5,10 @@
 mod fixture;
 
 use chancery_core::drift::{Drift, DriftKind, compare};
-use chancery_core::publication::{Desired, Known, Observed, StoredObject, Version, plan};
-use chancery_core::{CachePolicy, DocumentKind, DocumentSet, KeyId, Marker, Owner};
+use chancery_core::publication::{Desired, Observed, StoredObject, Version, WriterMemory, plan};
+use chancery_core::{
+    CachePolicy, DocumentKind, DocumentSet, KeyId, Marker, Owner, WithdrawalCause, Withdrawals,
+};
 use fixture::{numbered_key, numbered_set};
 use proptest::prelude::*;
 
@@ -23,13 +25,13 @@ fn id(number: u8) -> KeyId {
     numbered_key(number).key_id().clone()
 }
 
-fn object(kind: DocumentKind, numbers: &[u8], (version, generation): (&str, u64)) -> StoredObject {
+fn object(kind: DocumentKind, numbers: &[u8], (version, decision): (&str, u64)) -> StoredObject {
     let document = documents(numbers).document(kind);
     StoredObject {
         bytes: document.bytes,
         media_type: Some(kind.media_type().to_owned()),
         cache_control: Some(document.cache.header()),
-        marker: Some(Marker { generation, ..Marker::of(owner("us")) }),
+        marker: Some(Marker { decision, ..Marker::of(owner("us")) }),
         version: Version(version.to_owned()),
     }
 }
@@ -41,11 +43,12 @@ fn jwks(object: StoredObject) -> Observed {
 /// What drifted in the JWKS of a writer that publishes the keys 1 and 2 and has withdrawn 9.
 fn drift(last: &Observed, now: &Observed) -> Vec<DriftKind> {
     let (documents, owner) = (documents(&[1, 2]), owner("us"));
+    let withdrawals = Withdrawals::of([id(9)], WithdrawalCause::Retired, 1);
     let desired = Desired {
         documents: &documents,
-        tombstones: &[id(9)],
+        withdrawals: &withdrawals,
         owner: &owner,
-        known: Known::Stateless,
+        memory: WriterMemory::NONE,
         adopt_unmarked: false,
     };
     let found = compare(desired, last, now);
@@ -55,9 +58,10 @@ fn drift(last: &Observed, now: &Observed) -> Vec<DriftKind> {
 
 #[test]
 fn every_change_that_is_not_ours_is_named_and_no_other() {
-    use DriftKind::{Changed, ForeignKeys, Marker as Replaced, Vanished};
+    use DriftKind::{Changed, Marker as Replaced, Vanished};
+    let foreign = |number| DriftKind::ForeignKeys { kids: vec![id(number)], removed: false };
     let ours = |version: &str| object(DocumentKind::Jwks, &[1, 2], (version, 5));
-    let with_keys = |numbers: &[u8], generation| object(DocumentKind::Jwks, numbers, ("b", generation));
+    let with_keys = |numbers: &[u8], decision| object(DocumentKind::Jwks, numbers, ("b", decision));
     let before = jwks(ours("a"));
     let stranger = StoredObject { marker: Some(Marker::of(owner("them"))), ..ours("b") };
     let unmarked = StoredObject { marker: None, ..ours("b") };
@@ -72,12 +76,8 @@ fn every_change_that_is_not_ours_is_named_and_no_other() {
         ("another header", jwks(header), vec![Changed]),
         ("unreadable", jwks(garbage), vec![Changed]),
         ("a key taken out", jwks(with_keys(&[1], 5)), vec![Changed]),
-        ("a key slipped in", jwks(with_keys(&[1, 2, 7], 5)), vec![Changed, ForeignKeys(vec![id(7)])]),
-        (
-            "the same by somebody who counts on",
-            jwks(with_keys(&[1, 2, 7], 6)),
-            vec![ForeignKeys(vec![id(7)])],
-        ),
+        ("a key slipped in", jwks(with_keys(&[1, 2, 7], 5)), vec![Changed, foreign(7)]),
+        ("the same by somebody who counts on", jwks(with_keys(&[1, 2, 7], 6)), vec![foreign(7)]),
         ("an older version restored", jwks(with_keys(&[1], 4)), vec![Changed]),
         ("a withdrawn key restored", jwks(with_keys(&[1, 2, 9], 4)), vec![Changed]),
         ("another writer of ours", jwks(with_keys(&[2, 1], 6)), vec![]),
@@ -101,9 +101,9 @@ fn each_document_drifts_by_itself() {
     let (documents, owner) = (documents(&[1]), owner("us"));
     let desired = Desired {
         documents: &documents,
-        tombstones: &[],
+        withdrawals: Withdrawals::none(),
         owner: &owner,
-        known: Known::Stateless,
+        memory: WriterMemory::NONE,
         adopt_unmarked: false,
     };
     let both = |version| Observed {
@@ -121,13 +121,13 @@ proptest! {
     fn our_own_writes_are_no_drift(
         held in prop::collection::vec(0u8..6, 1..5),
         wanted in prop::collection::vec(0u8..6, 1..5),
-        generation in 0u64..4,
+        decision in 0u64..4,
     ) {
         let (documents, owner) = (documents(&wanted), owner("us"));
-        let desired = Desired { documents: &documents, tombstones: &[], owner: &owner, known: Known::Stateless, adopt_unmarked: false };
+        let desired = Desired { documents: &documents, withdrawals: Withdrawals::none(), owner: &owner, memory: WriterMemory::NONE, adopt_unmarked: false };
         let last = Observed {
-            jwks: Some(object(DocumentKind::Jwks, &held, ("a", generation))),
-            discovery: Some(object(DocumentKind::Discovery, &held, ("a", generation))),
+            jwks: Some(object(DocumentKind::Jwks, &held, ("a", decision))),
+            discovery: Some(object(DocumentKind::Discovery, &held, ("a", decision))),
         };
         let planned = plan(desired, &last).expect("not blocked");
         let mut now = last.clone();
@@ -136,7 +136,7 @@ proptest! {
                 bytes: write.document.bytes.clone(),
                 media_type: Some(write.document.kind.media_type().to_owned()),
                 cache_control: Some(write.document.cache.header()),
-                marker: Some(planned.marker.clone()),
+                marker: Some(write.marker.clone()),
                 version: Version("b".to_owned()),
             });
         }

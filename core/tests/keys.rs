@@ -64,7 +64,9 @@ fn refuses_rsa_numbers_that_go_refuses() {
         ("exponent 2^31+1", &modulus, &[0x80, 0, 0, 1]),
         ("an exponent of 9 bytes", &modulus, &[1, 0, 0, 0, 0, 0, 0, 0, 1]),
     ] {
-        assert_eq!(PublicKey::from_rsa(modulus, exponent), Err(PublicKeyError::BadRsa), "{name}");
+        let refused = PublicKey::from_rsa(modulus, exponent);
+        let is_refused = matches!(refused, Err(PublicKeyError::BadRsa | PublicKeyError::RsaTooShort(_)));
+        assert!(is_refused, "{name}: {refused:?}");
     }
     assert!(PublicKey::from_rsa(&modulus, &[0x7f, 0xff, 0xff, 0xff]).is_ok(), "exponent 2^31-1");
 }

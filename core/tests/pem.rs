@@ -6,18 +6,19 @@ mod fixture;
 
 use chancery_core::PublicKey;
 use chancery_core::key::PublicKeyError;
-use chancery_core::pem::{self, PublicKeys, SkipReason};
+use chancery_core::key_file::{self, PublicKeys, SkipReason};
+use chancery_core::pem::{self, Shape};
 use fixture::{any_key, data, expected_key_id, key};
 use proptest::prelude::*;
 
 fn only_key(text: &str) -> PublicKey {
-    let PublicKeys { keys, skipped } = pem::read_public_keys(text);
+    let PublicKeys { keys, skipped } = key_file::read_public_keys(text);
     assert_eq!((keys.len(), skipped.len()), (1, 0), "{text}");
     keys.into_iter().next().expect("one key")
 }
 
 fn only_reason(text: &str) -> SkipReason {
-    let PublicKeys { keys, mut skipped } = pem::read_public_keys(text);
+    let PublicKeys { keys, mut skipped } = key_file::read_public_keys(text);
     assert_eq!((keys.len(), skipped.len()), (0, 1), "{text}");
     skipped.remove(0).reason
 }
@@ -38,7 +39,9 @@ fn reads_public_keys_and_certificates() {
 
 #[test]
 fn names_what_it_passes_over() {
-    use PublicKeyError::{BadPoint, BadRsa, NotSpki, UnnamedCurve, UnsupportedAlgorithm, UnsupportedCurve};
+    use PublicKeyError::{
+        BadPoint, NotSpki, RsaTooShort, UnnamedCurve, UnsupportedAlgorithm, UnsupportedCurve,
+    };
     for (file, reason) in [
         ("rsa-2048.pkcs1.private.pem", SkipReason::PrivateKey),
         ("rsa-2048.pkcs8.private.pem", SkipReason::PrivateKey),
@@ -46,7 +49,7 @@ fn names_what_it_passes_over() {
         ("rsa-2048.encrypted.private.pem", SkipReason::Encrypted),
         ("rsa-2048.legacy-encrypted.private.pem", SkipReason::Encrypted),
         ("rsa-2048.pkcs1.public.pem", SkipReason::Pkcs1Public),
-        ("rsa-768.public.pem", SkipReason::PublicKey(BadRsa)),
+        ("rsa-768.public.pem", SkipReason::PublicKey(RsaTooShort(768))),
         ("p256.compressed.public.pem", SkipReason::PublicKey(BadPoint("P-256"))),
         ("p256.explicit.public.pem", SkipReason::PublicKey(UnnamedCurve)),
         ("secp256k1.public.pem", SkipReason::PublicKey(UnsupportedCurve("1.3.132.0.10".to_owned()))),
@@ -54,7 +57,7 @@ fn names_what_it_passes_over() {
     ] {
         assert_eq!(only_reason(&data(file)), reason, "{file}");
     }
-    let parameters = pem::read_public_keys(&data("p256.sec1.private.pem"));
+    let parameters = key_file::read_public_keys(&data("p256.sec1.private.pem"));
     let reasons: Vec<_> = parameters.skipped.into_iter().map(|skipped| skipped.reason).collect();
     assert_eq!(reasons, [SkipReason::Parameters, SkipReason::PrivateKey]);
     assert_eq!(only_reason(&pem::encode("PUBLIC KEY", b"nonsense")), SkipReason::PublicKey(NotSpki));
@@ -63,8 +66,10 @@ fn names_what_it_passes_over() {
 #[test]
 fn goes_by_the_body_and_not_by_the_label() {
     let relabelled = |file: &str, label: &str| {
-        let blocks = pem::blocks(&data(file));
-        pem::encode(label, blocks.last().and_then(|block| block.body.as_deref()).expect("a body"))
+        let file = data(file);
+        let blocks = pem::blocks(&file);
+        let body = blocks.last().expect("a block").decode().expect("a body");
+        pem::encode(label, &body)
     };
     // OpenShift writes a PKIX body under a PKCS#1 label.
     for label in ["RSA PUBLIC KEY", "CERTIFICATE", "PRIVATE KEY", "ANYTHING"] {
@@ -88,7 +93,7 @@ fn reads_every_key_of_a_file_in_its_order_and_once() {
     let files = ["p256.public.pem", "rsa-2048.certificate.pem", "ed25519.public.pem", "p384.public.pem"];
     let text: String =
         files.map(|file| format!("# {file}\n{}\n", data(file))).concat() + &data("p256.public.pem");
-    let read = pem::read_public_keys(&text);
+    let read = key_file::read_public_keys(&text);
     assert_eq!(read.keys, [key("p256"), key("rsa-2048"), key("p384")]);
     let skipped: Vec<String> = read.skipped.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -110,7 +115,9 @@ fn takes_the_same_armour_as_go() {
         ("blank lines in the body", text.replace("KEY-----\n", "KEY-----\n\n")),
         ("a header", text.replacen("KEY-----\n", "KEY-----\nComment: mine\n\n", 1)),
         ("stray low bits", stray_bits(&text)),
-        ("a byte order mark", format!("\u{feff}{text}")),
+        ("tabs and blanks in the body", text.replace("\n-----END", " \t\n-----END").replacen('M', " M\t", 1)),
+        ("a lone carriage return in the body", text.replacen('M', "\rM", 1)),
+        ("bytes that are no text around it", format!("# \u{fffd}\n{text}")),
         ("a BEGIN in the middle of a line", format!("what follows -----BEGIN X-----\n{text}")),
     ] {
         assert_eq!(only_key(&variant), key("p256"), "{name}");
@@ -135,15 +142,66 @@ fn names_armour_that_go_passes_over() {
         ("broken base64", text.replacen('M', "!", 1)),
         ("base64 cut off", text.replace("==\n", "\n")),
         ("an indented block", text.replace("-----BEGIN", "  -----BEGIN")),
+        ("a no-break space behind BEGIN", text.replace("KEY-----\n", "KEY-----\u{a0}\n")),
+        ("a vertical tab behind BEGIN", text.replacen("KEY-----\n", "KEY-----\u{b}\n", 1)),
+        ("a form feed in the body", text.replacen('M', "\u{c}M", 1)),
+        ("a form feed behind END", text.replace("END PUBLIC KEY-----", "END PUBLIC KEY-----\u{c}")),
+        ("a carriage return at the very end", format!("{}\r", text.trim_end())),
+        ("a BEGIN in a header", text.replacen("KEY-----\n", "KEY-----\nComment: -----BEGIN X\n\n", 1)),
     ] {
         assert_eq!(only_reason(&variant), SkipReason::Broken, "{name}");
     }
 }
 
 #[test]
+fn names_a_byte_order_mark_that_hides_a_block_from_go() {
+    let text = data("p256.public.pem");
+    assert_eq!(only_reason(&format!("\u{feff}{text}")), SkipReason::ByteOrderMark);
+    let read = key_file::read_public_keys(&format!("\u{feff}{text}{}", data("p384.public.pem")));
+    assert_eq!(read.keys, [key("p384")]);
+    assert_eq!(read.skipped.iter().map(|skipped| skipped.position).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_private_key_is_known_before_it_is_decoded() {
+    for (file, expected) in [
+        ("rsa-2048.pkcs1.private.pem", Shape::PrivateKey),
+        ("rsa-2048.pkcs8.private.pem", Shape::PrivateKey),
+        ("p256.pkcs8.private.pem", Shape::PrivateKey),
+        ("p384.sec1.private.pem", Shape::PrivateKey),
+        ("p521.sec1.private.pem", Shape::PrivateKey),
+        ("rsa-2048.encrypted.private.pem", Shape::Nested),
+        ("rsa-2048.public.pem", Shape::Nested),
+        ("p256.certificate.pem", Shape::Nested),
+        ("rsa-2048.pkcs1.public.pem", Shape::Other),
+    ] {
+        let text = data(file);
+        assert_eq!(pem::blocks(&text).last().expect("a block").shape(), expected, "{file}");
+    }
+    let torn = data("rsa-2048.pkcs1.private.pem").replace("\n-----END", "!\n-----END");
+    assert!(matches!(only_reason(&torn), SkipReason::PrivateKey));
+}
+
+#[test]
+fn an_rsa_key_that_nobody_verifies_with_is_refused() {
+    let modulus = |bits: usize| vec![0xff; bits / 8];
+    assert!(PublicKey::from_rsa(&modulus(16_384), &[1, 0, 1]).is_ok());
+    let refused = PublicKey::from_rsa(&modulus(16_392), &[1, 0, 1]);
+    assert_eq!(refused, Err(PublicKeyError::RsaTooLong(16_392)));
+}
+
+#[test]
+fn a_label_cannot_move_the_terminal() {
+    let text = data("p256.public.pem").replace("PUBLIC", "\u{1b}[2J\u{202e}");
+    let text = text.replacen("MFkw", "AAAA", 1);
+    let shown = key_file::read_public_keys(&text).skipped[0].to_string();
+    assert!(shown.starts_with(r"block 1 (\u{1b}[2J\u{202e} KEY): "), "{shown}");
+}
+
+#[test]
 fn a_broken_block_does_not_hide_the_next() {
     let broken = data("rsa-2048.public.pem").replace("-----END PUBLIC KEY-----\n", "");
-    let read = pem::read_public_keys(&format!("{broken}{}", data("p256.public.pem")));
+    let read = key_file::read_public_keys(&format!("{broken}{}", data("p256.public.pem")));
     assert_eq!(read.keys, [key("p256")]);
     assert_eq!(read.skipped.iter().map(|skipped| skipped.position).collect::<Vec<_>>(), [1]);
 }
@@ -162,7 +220,7 @@ fn a_message_never_carries_key_material() {
         private.replace("KEY-----\n", "KEY ").replace('\n', " "),
         private.replace("KEY-----\n", "KEY "),
     ] {
-        for skipped in pem::read_public_keys(&variant).skipped {
+        for skipped in key_file::read_public_keys(&variant).skipped {
             assert!(skipped.reason.is_private() || skipped.reason == SkipReason::Broken);
             let message = skipped.to_string();
             assert!(material.iter().all(|line| !message.contains(line)), "{message}");
@@ -173,7 +231,7 @@ fn a_message_never_carries_key_material() {
 #[test]
 fn a_label_without_its_dashes_is_not_repeated() {
     let text = data("p256.public.pem").replace("BEGIN PUBLIC KEY-----\n", "BEGIN PUBLIC KEY ");
-    let read = pem::read_public_keys(&text);
+    let read = key_file::read_public_keys(&text);
     assert!(read.skipped[0].to_string().starts_with("block 1 (no label): not readable PEM"));
 }
 
@@ -182,21 +240,23 @@ proptest! {
     fn no_text_makes_the_reader_panic(text in "(-----BEGIN |-----END |-----|PUBLIC KEY|[A-Za-z0-9+/=]{0,9}|\n|\r|:| |.){0,40}") {
         let blocks = pem::blocks(&text);
         prop_assert!(blocks.iter().zip(1..).all(|(block, position)| block.position == position));
-        let read = pem::read_public_keys(&text);
+        let read = key_file::read_public_keys(&text);
         prop_assert!(read.keys.len() + read.skipped.len() <= blocks.len());
     }
 
     #[test]
     fn any_body_survives_the_armour(label in "[A-Z][A-Z0-9 ]{0,20}[A-Z]", body in prop::collection::vec(any::<u8>(), 1..300)) {
-        let blocks = pem::blocks(&pem::encode(&label, &body));
+        let text = pem::encode(&label, &body);
+        let blocks = pem::blocks(&text);
         prop_assert_eq!(blocks.len(), 1);
         prop_assert_eq!(&blocks[0].label, &label);
-        prop_assert_eq!(blocks[0].body.as_deref(), Some(&body[..]));
+        let decoded = blocks[0].decode().expect("a body");
+        prop_assert_eq!(decoded.as_slice(), &body[..]);
     }
 
     #[test]
     fn a_file_of_any_keys_gives_those_keys(keys in prop::collection::vec(any_key(), 1..5)) {
-        let read = pem::read_public_keys(&keys.iter().map(PublicKey::to_pem).collect::<String>());
+        let read = key_file::read_public_keys(&keys.iter().map(PublicKey::to_pem).collect::<String>());
         prop_assert_eq!(&read.skipped, &[]);
         let mut expected: Vec<PublicKey> = Vec::new();
         for key in keys {

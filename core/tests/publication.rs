@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::publication::{
-    Blocked, Desired, Known, Observed, Plan, Precondition, Reason, StoredObject, Version, plan,
+    Blocked, Desired, Observed, Plan, Precondition, Reason, StoredObject, Version, WriterMemory, plan,
 };
 use chancery_core::{
     CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId, Marker, Owner, PublicKey,
+    WithdrawalCause, Withdrawals,
 };
 use fixture::{key, numbered_key, numbered_set};
 use proptest::prelude::*;
@@ -46,25 +47,24 @@ fn holding(documents: &DocumentSet, owner: Option<Owner>) -> Observed {
     Observed { jwks, discovery }
 }
 
-fn plan_for(ours: &[u8], tombstones: &[u8], observed: &Observed) -> Result<Plan, Blocked> {
-    plan_as(&Wish { ours, tombstones, adopt_unmarked: false }, observed)
+fn plan_for(ours: &[u8], withdrawn: &[u8], observed: &Observed) -> Result<Plan, Blocked> {
+    plan_as(&Wish { ours, withdrawn, memory: WriterMemory::NONE, adopt_unmarked: false }, observed)
 }
 
 struct Wish<'a> {
     ours: &'a [u8],
-    tombstones: &'a [u8],
+    withdrawn: &'a [u8],
+    memory: WriterMemory<'a>,
     adopt_unmarked: bool,
 }
 
 fn plan_as(wish: &Wish<'_>, observed: &Observed) -> Result<Plan, Blocked> {
     let (documents, owner) = (documents(wish.ours), owner("us"));
-    let tombstones: Vec<KeyId> = ids(wish.tombstones).into_iter().collect();
+    let withdrawn = ids(wish.withdrawn).into_iter().filter(|id| !documents.jwks().contains(id));
+    let withdrawals = Withdrawals::of(withdrawn, WithdrawalCause::Retired, 1);
     let adopt_unmarked = wish.adopt_unmarked;
-    let tombstones = &tombstones;
-    plan(
-        Desired { documents: &documents, tombstones, owner: &owner, known: Known::Stateless, adopt_unmarked },
-        observed,
-    )
+    let (withdrawals, memory) = (&withdrawals, wish.memory);
+    plan(Desired { documents: &documents, withdrawals, owner: &owner, memory, adopt_unmarked }, observed)
 }
 
 /// A target after the first `count` writes of a plan, as an obedient store leaves it.
@@ -83,7 +83,7 @@ fn after(observed: &Observed, plan: &Plan, count: usize) -> Observed {
             bytes: write.document.bytes.clone(),
             media_type: Some(write.document.kind.media_type().to_owned()),
             cache_control: Some(write.document.cache.header()),
-            marker: Some(plan.marker.clone()),
+            marker: Some(write.marker.clone()),
             version: Version("2".to_owned()),
         });
     }
@@ -139,7 +139,7 @@ fn never_touches_what_is_not_ours() {
     assert!(matches!(&blocked, Blocked::ForeignOwner { kind: DocumentKind::Jwks, .. }));
     assert!(blocked.to_string().contains("them") && blocked.to_string().contains("us"), "{blocked}");
 
-    let adopt = Wish { ours: &[1], tombstones: &[], adopt_unmarked: true };
+    let adopt = Wish { ours: &[1], withdrawn: &[], memory: WriterMemory::NONE, adopt_unmarked: true };
     assert!(plan_as(&adopt, &theirs).is_err(), "adoption is for unmarked objects");
 
     let half = Observed { jwks: None, ..theirs };
@@ -252,16 +252,16 @@ fn any_target() -> impl Strategy<Value = Observed> {
 
 proptest! {
     #[test]
-    fn the_target_holds_ours_and_foreign_keys_less_the_tombstoned(
-        ours in some_keys(1), tombstones in some_keys(0), observed in any_target()
+    fn the_target_holds_ours_and_foreign_keys_less_the_withdrawn(
+        ours in some_keys(1), withdrawn in some_keys(0), observed in any_target()
     ) {
-        let plan = plan_for(&ours, &tombstones, &observed).expect("not blocked");
+        let plan = plan_for(&ours, &withdrawn, &observed).expect("not blocked");
         let readable = observed.jwks.as_ref().and_then(|object| ObservedJwks::parse(&object.bytes).ok());
         let before: BTreeSet<KeyId> =
             readable.unwrap_or_default().keys().map(|key| key.key_id().clone()).collect();
-        let (ours, tombstones) = (ids(&ours), ids(&tombstones));
+        let (ours, withdrawn) = (ids(&ours), ids(&withdrawn));
         let foreign: BTreeSet<KeyId> =
-            before.iter().filter(|id| !ours.contains(id) && !tombstones.contains(id)).cloned().collect();
+            before.iter().filter(|id| !ours.contains(id) && !withdrawn.contains(id)).cloned().collect();
 
         let done = after(&observed, &plan, plan.writes.len());
         prop_assert_eq!(published(&done), ours.union(&foreign).cloned().collect::<BTreeSet<_>>());
@@ -272,30 +272,30 @@ proptest! {
 
     #[test]
     fn planning_again_on_the_result_is_empty(
-        ours in some_keys(1), tombstones in some_keys(0), observed in any_target()
+        ours in some_keys(1), withdrawn in some_keys(0), observed in any_target()
     ) {
-        let first = plan_for(&ours, &tombstones, &observed).expect("not blocked");
-        let second = plan_for(&ours, &tombstones, &after(&observed, &first, 2)).expect("not blocked");
+        let first = plan_for(&ours, &withdrawn, &observed).expect("not blocked");
+        let second = plan_for(&ours, &withdrawn, &after(&observed, &first, 2)).expect("not blocked");
         prop_assert_eq!(&second.writes, &[]);
         prop_assert_eq!(second.result, first.result);
     }
 
     #[test]
     fn a_crash_between_two_writes_loses_nothing(
-        ours in some_keys(1), tombstones in some_keys(0), observed in any_target()
+        ours in some_keys(1), withdrawn in some_keys(0), observed in any_target()
     ) {
-        let first = plan_for(&ours, &tombstones, &observed).expect("not blocked");
+        let first = plan_for(&ours, &withdrawn, &observed).expect("not blocked");
         let interrupted = after(&observed, &first, 1);
-        let second = plan_for(&ours, &tombstones, &interrupted).expect("not blocked");
+        let second = plan_for(&ours, &withdrawn, &interrupted).expect("not blocked");
         prop_assert_eq!(&second.result, &first.result);
         prop_assert_eq!(&second.writes[..], first.writes.get(1..).unwrap_or_default());
     }
 
     #[test]
     fn the_keys_are_written_before_the_document_that_names_them(
-        ours in some_keys(1), tombstones in some_keys(0), observed in any_target()
+        ours in some_keys(1), withdrawn in some_keys(0), observed in any_target()
     ) {
-        let plan = plan_for(&ours, &tombstones, &observed).expect("not blocked");
+        let plan = plan_for(&ours, &withdrawn, &observed).expect("not blocked");
         let kinds: Vec<_> = plan.writes.iter().map(|write| write.document.kind).collect();
         prop_assert!(kinds.windows(2).all(|pair| pair == [DocumentKind::Jwks, DocumentKind::Discovery]));
         prop_assert!(plan.writes.iter().all(|write| !write.reasons.is_empty()));

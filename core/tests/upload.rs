@@ -7,8 +7,8 @@ mod fixture;
 use std::collections::BTreeSet;
 
 use chancery_core::jwks::JwksError;
-use chancery_core::upload::{DesiredUpload, Held, UploadBlocked, UploadPlan, plan};
-use chancery_core::{KeyId, Owner, PublicKey};
+use chancery_core::upload::{DesiredUpload, HeldKeys, UploadBlocked, UploadPlan, plan};
+use chancery_core::{KeyId, Owner, PublicKey, WithdrawalCause, Withdrawals};
 use fixture::{numbered_key, numbered_set};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -29,32 +29,34 @@ fn set(ids: &[KeyId]) -> BTreeSet<KeyId> {
     ids.iter().cloned().collect()
 }
 
-fn holding(numbers: &[u8]) -> Held {
-    Held { keys: keys(numbers), ..Held::default() }
+fn holding(numbers: &[u8]) -> HeldKeys {
+    HeldKeys { keys: keys(numbers), ..HeldKeys::default() }
 }
 
-fn plan_for(ours: &[u8], tombstones: &[u8], held: &Held) -> Result<UploadPlan, UploadBlocked> {
-    plan_as(ours, tombstones, false, held)
+fn plan_for(ours: &[u8], withdrawn: &[u8], held: &HeldKeys) -> Result<UploadPlan, UploadBlocked> {
+    plan_as(ours, withdrawn, false, held)
 }
 
-fn plan_as(ours: &[u8], tombstones: &[u8], adopt: bool, held: &Held) -> Result<UploadPlan, UploadBlocked> {
+fn plan_as(ours: &[u8], withdrawn: &[u8], adopt: bool, held: &HeldKeys) -> Result<UploadPlan, UploadBlocked> {
     let (jwks, owner) = (numbered_set(ours).expect("keys"), owner("us"));
-    let tombstones = ids(tombstones);
-    let tombstones = &tombstones;
-    plan(DesiredUpload { jwks: &jwks, tombstones, owner: &owner, adopt_unmarked: adopt }, held)
+    let withdrawals = Withdrawals::of(ids(withdrawn), WithdrawalCause::Retired, 1);
+    let withdrawals = &withdrawals;
+    plan(DesiredUpload { jwks: &jwks, withdrawals, owner: &owner, adopt_unmarked: adopt }, held)
 }
 
 /// The place after the plan was carried out.
-fn after(held: &Held, plan: &UploadPlan) -> Held {
+fn after(held: &HeldKeys, plan: &UploadPlan) -> HeldKeys {
     match &plan.upload {
         None => held.clone(),
-        Some(jwks) => Held { keys: jwks.keys().to_vec(), owner: Some(owner("us")), ..Held::default() },
+        Some(jwks) => {
+            HeldKeys { keys: jwks.keys().to_vec(), owner: Some(owner("us")), ..HeldKeys::default() }
+        }
     }
 }
 
 #[test]
 fn what_is_added_withdrawn_and_kept() {
-    for (ours, tombstones, held, (adds, withdraws, foreign), result) in [
+    for (ours, withdrawn, held, (adds, withdraws, foreign), result) in [
         (&[1u8, 2][..], &[][..], &[][..], (&[1u8, 2][..], &[][..], &[][..]), Some(&[1u8, 2][..])),
         (&[1, 2], &[], &[2, 1], (&[], &[], &[]), None),
         (&[1, 2], &[], &[1, 1, 2], (&[], &[], &[]), None),
@@ -65,8 +67,8 @@ fn what_is_added_withdrawn_and_kept() {
         (&[1], &[1], &[], (&[1], &[], &[]), Some(&[1])),
         (&[1], &[7], &[1], (&[], &[], &[]), None),
     ] {
-        let plan = plan_for(ours, tombstones, &holding(held)).expect("not blocked");
-        let case = format!("{ours:?} {tombstones:?} {held:?}");
+        let plan = plan_for(ours, withdrawn, &holding(held)).expect("not blocked");
+        let case = format!("{ours:?} {withdrawn:?} {held:?}");
         assert_eq!(plan.upload, result.and_then(numbered_set), "{case}");
         assert_eq!(plan.adds, ids(adds), "{case}");
         assert_eq!(plan.withdraws, ids(withdraws), "{case}");
@@ -76,23 +78,23 @@ fn what_is_added_withdrawn_and_kept() {
 
 #[test]
 fn a_mark_that_is_not_ours_blocks_and_a_missing_one_unless_it_is_adopted() {
-    let marked = Held { owner: Some(owner("them")), ..holding(&[1]) };
+    let marked = HeldKeys { owner: Some(owner("them")), ..holding(&[1]) };
     let error = plan_as(&[1], &[], true, &marked).expect_err("blocked");
     assert_eq!(error, UploadBlocked::ForeignOwner { theirs: owner("them"), ours: owner("us") });
 
-    let unmarked = Held { unmarked: true, ..holding(&[1]) };
+    let unmarked = HeldKeys { unmarked: true, ..holding(&[1]) };
     let error = plan_as(&[1], &[], false, &unmarked).expect_err("blocked");
     assert!(error.to_string().contains("adopt: true"), "{error}");
     let adopted = plan_as(&[1], &[], true, &unmarked).expect("not blocked");
     assert_eq!(adopted.upload, numbered_set(&[1]), "the marker is still to be written");
 
-    let ours = Held { owner: Some(owner("us")), ..holding(&[1]) };
+    let ours = HeldKeys { owner: Some(owner("us")), ..holding(&[1]) };
     assert_eq!(plan_for(&[1], &[], &ours).expect("not blocked").upload, None);
 }
 
 #[test]
 fn what_lies_beside_the_keys_is_mended_without_a_change_of_the_keys() {
-    let plan = plan_for(&[1], &[], &Held { stale: true, ..holding(&[1, 9]) }).expect("not blocked");
+    let plan = plan_for(&[1], &[], &HeldKeys { stale: true, ..holding(&[1, 9]) }).expect("not blocked");
     assert_eq!((plan.upload, plan.adds, plan.withdraws), (numbered_set(&[1, 9]), vec![], vec![]));
 }
 
@@ -111,7 +113,7 @@ fn entry(number: u8, changes: Value) -> Value {
 #[test]
 fn an_entry_that_cannot_be_carried_on_unchanged_blocks() {
     let home_made = json!({ "kid": "home-made" });
-    for (entries, tombstones, blocks) in [
+    for (entries, withdrawn, blocks) in [
         (vec![entry(1, json!({})), entry(9, json!({}))], &[][..], None),
         (vec![entry(9, json!({ "alg": null, "use": null, "x5t": "x" }))], &[], None),
         (vec![entry(9, home_made.clone())], &[], Some("another id")),
@@ -123,15 +125,15 @@ fn an_entry_that_cannot_be_carried_on_unchanged_blocks() {
         (vec![json!("key"), entry(1, json!({}))], &[], Some("not a JSON object")),
     ] {
         let document = json!({ "keys": entries }).to_string();
-        let held = Held::of_jwks(document.as_bytes()).expect("a JWKS");
-        match (plan_for(&[1], tombstones, &held), blocks) {
+        let held = HeldKeys::of_jwks(document.as_bytes()).expect("a JWKS");
+        match (plan_for(&[1], withdrawn, &held), blocks) {
             (Ok(plan), None) => assert!(plan.result.contains(&ids(&[1])[0]), "{document}"),
             (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{document}: {error}"),
             (other, _) => panic!("{document}: {other:?}"),
         }
     }
     for (bytes, error) in [(&b"{"[..], "not JSON"), (b"{}", "array `keys`"), (b"[]", "array `keys`")] {
-        let refused: JwksError = Held::of_jwks(bytes).expect_err("no JWKS");
+        let refused: JwksError = HeldKeys::of_jwks(bytes).expect_err("no JWKS");
         assert!(refused.to_string().contains(error), "{refused}");
     }
 }
@@ -139,7 +141,7 @@ fn an_entry_that_cannot_be_carried_on_unchanged_blocks() {
 #[test]
 fn our_key_under_a_home_made_id_is_written_under_its_own() {
     let document = json!({ "keys": [entry(1, json!({ "kid": "home-made" }))] }).to_string();
-    let held = Held::of_jwks(document.as_bytes()).expect("a JWKS");
+    let held = HeldKeys::of_jwks(document.as_bytes()).expect("a JWKS");
     let plan = plan_for(&[1], &[], &held).expect("not blocked");
     assert_eq!((plan.upload, plan.adds), (numbered_set(&[1]), ids(&[1])));
 }
@@ -150,9 +152,9 @@ fn some_keys(least: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// A place that may be written: of nobody, of ours, or unmarked and to be adopted; whole or with something stale.
-fn any_place() -> impl Strategy<Value = Held> {
+fn any_place() -> impl Strategy<Value = HeldKeys> {
     (some_keys(0), some_keys(0), any::<(bool, bool, bool)>()).prop_map(
-        |(numbers, altered, (marked, unmarked, stale))| Held {
+        |(numbers, altered, (marked, unmarked, stale))| HeldKeys {
             owner: marked.then(|| owner("us")),
             unmarked: unmarked && !marked,
             stale,
@@ -177,10 +179,10 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 proptest! {
     #[test]
     fn planning_again_on_the_result_is_empty(
-        ours in some_keys(1), tombstones in some_keys(0), held in any_place()
+        ours in some_keys(1), withdrawn in some_keys(0), held in any_place()
     ) {
-        if let Ok(first) = plan_as(&ours, &tombstones, true, &held) {
-            let second = plan_as(&ours, &tombstones, true, &after(&held, &first)).expect("not blocked");
+        if let Ok(first) = plan_as(&ours, &withdrawn, true, &held) {
+            let second = plan_as(&ours, &withdrawn, true, &after(&held, &first)).expect("not blocked");
             prop_assert_eq!(second.upload, None);
             prop_assert_eq!((second.adds, second.withdraws), (vec![], vec![]));
             prop_assert_eq!(set(&second.result), set(&first.result));
@@ -189,29 +191,29 @@ proptest! {
 
     #[test]
     fn the_place_holds_ours_and_foreign_keys_less_the_tombstoned(
-        ours in some_keys(1), tombstones in some_keys(0), held in any_place()
+        ours in some_keys(1), withdrawn in some_keys(0), held in any_place()
     ) {
-        let Ok(plan) = plan_as(&ours, &tombstones, true, &held) else { return Ok(()) };
+        let Ok(plan) = plan_as(&ours, &withdrawn, true, &held) else { return Ok(()) };
         let done = after(&held, &plan);
         let done: BTreeSet<KeyId> = done.keys.iter().map(|key| key.key_id().clone()).collect();
         let before: BTreeSet<KeyId> = held.keys.iter().map(|key| key.key_id().clone()).collect();
-        let (ours, tombstones) = (set(&ids(&ours)), set(&ids(&tombstones)));
+        let (ours, withdrawn) = (set(&ids(&ours)), set(&ids(&withdrawn)));
         let foreign: BTreeSet<KeyId> =
-            before.iter().filter(|id| !ours.contains(id) && !tombstones.contains(id)).cloned().collect();
+            before.iter().filter(|id| !ours.contains(id) && !withdrawn.contains(id)).cloned().collect();
         prop_assert_eq!(&done, &ours.union(&foreign).cloned().collect::<BTreeSet<_>>());
         prop_assert_eq!(&done, &set(&plan.result));
         prop_assert_eq!(&foreign, &set(&plan.foreign));
         prop_assert_eq!(&set(&plan.adds), &ours.difference(&before).cloned().collect::<BTreeSet<_>>());
-        prop_assert!(set(&plan.withdraws).is_subset(&tombstones) && set(&plan.withdraws).is_disjoint(&ours));
+        prop_assert!(set(&plan.withdraws).is_subset(&withdrawn) && set(&plan.withdraws).is_disjoint(&ours));
     }
 
     #[test]
     fn what_blocks_is_only_what_would_be_lost(
-        ours in some_keys(1), tombstones in some_keys(0), held in any_place()
+        ours in some_keys(1), withdrawn in some_keys(0), held in any_place()
     ) {
-        let (known, altered) = (set(&ids(&[&ours[..], &tombstones[..]].concat())), &held.altered);
+        let (known, altered) = (set(&ids(&[&ours[..], &withdrawn[..]].concat())), &held.altered);
         let would_be_lost = altered.iter().any(|key| !known.contains(key.key_id()));
-        prop_assert_eq!(plan_as(&ours, &tombstones, true, &held).is_err(), would_be_lost);
+        prop_assert_eq!(plan_as(&ours, &withdrawn, true, &held).is_err(), would_be_lost);
     }
 
     #[test]
@@ -243,7 +245,7 @@ proptest! {
     fn no_bytes_make_the_plan_panic_or_shrink(
         ours in some_keys(1), bytes in prop::collection::vec(any::<u8>(), 0..100)
     ) {
-        let held = Held::of_jwks(&bytes).unwrap_or_default();
+        let held = HeldKeys::of_jwks(&bytes).unwrap_or_default();
         if let Ok(plan) = plan_for(&ours, &[], &held) {
             prop_assert!(ids(&ours).iter().all(|id| plan.result.contains(id)));
         }

@@ -3,15 +3,20 @@
 //! | path | answer |
 //! |---|---|
 //! | `/livez` | 200 as long as requests are answered at all |
-//! | `/readyz` | 200 when this replica has documents of every issuer, else 503 with a line for each that is missing; `?verbose` lists the others as well |
+//! | `/readyz` | whether this replica may be sent requests, by the rule below; a line for each issuer without documents, and with `?verbose` for the others as well |
 //! | `/metrics` | every metric of [`crate::metrics`] as OpenMetrics text |
 //! | `/visibility` | what is seen of every issuer from outside, as JSON; `?kid=KID&for=24h` asks whether a key may sign |
 //! | `/conditions` | every condition of [`crate::conditions`], as JSON |
 //!
+//! Ready (200) is a replica that has documents of an issuer and has waited for those of every other: until they came, or
+//! for [`READINESS_WAIT`](crate::roster::READINESS_WAIT) since the issuer was added. So one broken issuer of many does not take the others' replica away,
+//! and an issuer that was ready once never makes it unready again; what is wrong with it says its condition `Ready`.
+//!
 //! It is a port of its own so that it need not be reachable from where relying parties are.
 
-use std::io;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -20,18 +25,19 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use chancery_cluster::listener::{
+    CertificateObserver, CertificateStanding, Connections, ListenError, Listener, ListenerConfig, Reload,
+};
 use chancery_core::IssuerUrl;
-use jiff::Timestamp;
+use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tracing::{info, warn};
 
-use crate::conditions::Board;
-use crate::metrics::{MEDIA_TYPE, Metrics};
-use crate::serve::Documents;
-use crate::visibility::{Question, Shown, answer};
+use crate::conditions::ConditionStore;
+use crate::metrics::{MEDIA_TYPE, Metrics, MetricsPage};
+use crate::roster::{Progress, Roster};
+use crate::visibility::{VisibilityQuestion, answer};
 
 /// The operators' listener: `admin`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -44,52 +50,48 @@ pub struct AdminConfig {
 /// A bound listener that does not answer yet.
 #[derive(Debug)]
 pub struct Admin {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
     watched: Watched,
 }
 
 /// What was found out about the world.
 #[derive(Clone, Debug)]
 pub struct Observations {
-    /// What is seen of each issuer.
-    pub visibility: Vec<(IssuerUrl, watch::Receiver<Shown>)>,
+    /// The issuers, and what is seen of each.
+    pub issuers: Roster,
     /// The conditions.
-    pub board: Arc<Board>,
+    pub conditions: Arc<ConditionStore>,
 }
 
 #[derive(Clone, Debug)]
 struct Watched {
-    documents: Documents,
-    metrics: Arc<Metrics>,
+    metrics: Arc<MetricsPage>,
     observations: Observations,
 }
 
 impl Admin {
-    /// Takes the address.
+    /// Takes the address. Its connections count among all of the process, and have the public port's limits.
     ///
     /// # Errors
     /// Names an address that cannot be used.
     pub async fn bind(
         config: &AdminConfig,
-        documents: Documents,
         metrics: Arc<Metrics>,
         observations: Observations,
-    ) -> Result<Self, AdminError> {
-        let unbound = |error| AdminError { address: config.listen, error };
-        let listener = TcpListener::bind(config.listen).await.map_err(unbound)?;
-        let address = listener.local_addr().map_err(unbound)?;
-        Ok(Self { listener, address, watched: Watched { documents, metrics, observations } })
+        connections: &Connections,
+    ) -> Result<Self, ListenError> {
+        let plain = ListenerConfig { address: config.listen, tls: None, hosts: Vec::new() };
+        let listener = Listener::bind(&plain, connections, Arc::new(NoCertificate)).await?;
+        Ok(Self { listener, watched: Watched { metrics: Arc::new(MetricsPage::new(metrics)), observations } })
     }
 
     /// The address that was taken, with its real port.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listener.address()
     }
 
     /// Answers until `shutdown` turns true or its sender is gone.
-    pub async fn run(self, mut shutdown: watch::Receiver<bool>) {
-        info!(address = %self.address, "answering operators");
+    pub async fn run(self, shutdown: watch::Receiver<bool>) {
         let routes = Router::new()
             .route("/livez", get(async || "ok\n"))
             .route("/readyz", get(readyz))
@@ -97,69 +99,77 @@ impl Admin {
             .route("/visibility", get(visibility))
             .route("/conditions", get(conditions))
             .with_state(self.watched);
-        let stop = async move {
-            let _ = shutdown.wait_for(|stop| *stop).await;
-        };
-        if let Err(error) = axum::serve(self.listener, routes).with_graceful_shutdown(stop).await {
-            warn!(%error, "the operators' port ended");
-        }
+        self.listener.run(TowerToHyperService::new(routes), shutdown).await;
     }
+}
+
+/// The operators' port speaks plain HTTP.
+struct NoCertificate;
+
+impl CertificateObserver for NoCertificate {
+    fn looked(&self, _: &Path, _: &Reload, _: &CertificateStanding) {}
 }
 
 async fn readyz(State(watched): State<Watched>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let verbose =
         query.is_some_and(|query| query.split('&').any(|name| name.split('=').next() == Some("verbose")));
-    readiness(watched.documents.issuers(), watched.documents.table().missing(), verbose)
+    let unread = watched.observations.conditions.incomplete_sources();
+    readiness(&watched.observations.issuers.progress(), &unread, verbose)
 }
 
-/// One line for each issuer in the manner of kube-apiserver's `/readyz`.
-fn readiness(issuers: &[IssuerUrl], missing: &[IssuerUrl], verbose: bool) -> (StatusCode, String) {
-    let lines = issuers.iter().filter_map(|issuer| {
-        if missing.contains(issuer) {
-            return Some(format!("[-]{issuer} no key has been seen yet\n"));
+/// One line for each issuer in the manner of kube-apiserver's `/readyz`. `incomplete` are issuers of which a part of a
+/// source was never read, with the names of the sources.
+fn readiness(
+    issuers: &[Progress],
+    incomplete: &BTreeMap<IssuerUrl, String>,
+    verbose: bool,
+) -> (StatusCode, String) {
+    let lines = issuers.iter().filter_map(|progress| {
+        let issuer = &progress.issuer;
+        match (&progress.problem, incomplete.get(issuer)) {
+            (Some(problem), _) => Some(format!("[-]{issuer} not accepted: {problem}\n")),
+            (None, Some(sources)) if progress.has_documents => {
+                Some(format!("[+]{issuer} ok, but a part was never read of {sources}\n"))
+            }
+            (None, Some(sources)) => Some(format!("[-]{issuer} a part was never read of {sources}\n")),
+            (None, None) if !progress.has_documents => {
+                Some(format!("[-]{issuer} no key has been seen yet\n"))
+            }
+            (None, None) => verbose.then(|| format!("[+]{issuer} ok\n")),
         }
-        verbose.then(|| format!("[+]{issuer} ok\n"))
     });
     let lines: String = lines.collect();
-    if missing.is_empty() {
-        return (StatusCode::OK, lines + "ready\n");
+    let nobody = issuers.iter().all(|progress| !progress.has_documents);
+    let waits = issuers.iter().any(|progress| !progress.has_documents && !progress.waited_for);
+    if waits || (nobody && !issuers.is_empty()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, lines + "not ready\n");
     }
-    (StatusCode::SERVICE_UNAVAILABLE, lines + "not ready\n")
+    (StatusCode::OK, lines + "ready\n")
 }
 
 async fn metrics(State(watched): State<Watched>) -> Response {
-    match watched.metrics.render(Timestamp::now()) {
-        Ok(text) => ([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    match watched.metrics.read().await {
+        Some(text) => ([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
 async fn visibility(State(watched): State<Watched>, RawQuery(query): RawQuery) -> Response {
-    let question = match Question::parse(query.as_deref().unwrap_or_default()) {
+    let question = match VisibilityQuestion::parse(query.as_deref().unwrap_or_default()) {
         Ok(question) => question,
         Err(problem) => return (StatusCode::BAD_REQUEST, format!("{problem}\n")).into_response(),
     };
-    let issuers = watched.observations.visibility.iter();
-    let answers = issuers.map(|(issuer, shown)| answer(issuer, &shown.borrow().now(), &question));
+    let issuers = watched.observations.issuers.visibility();
+    let answers = issuers.iter().map(|(issuer, shown)| answer(issuer, &shown.borrow(), &question));
     as_json(&json!({ "issuers": answers.collect::<Vec<_>>() }))
 }
 
 async fn conditions(State(watched): State<Watched>) -> Response {
-    as_json(&json!({ "conditions": watched.observations.board.conditions() }))
+    as_json(&json!({ "conditions": watched.observations.conditions.conditions() }))
 }
 
 fn as_json(value: &Value) -> Response {
     ([(CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
-}
-
-/// Why the operators' port cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot listen on {address}: {error}; expected a free address of this machine. Change `admin.listen`, or stop what already listens there"
-)]
-pub struct AdminError {
-    address: SocketAddr,
-    error: io::Error,
 }
 
 #[cfg(test)]
@@ -167,30 +177,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_ready_when_no_issuer_is_missing_and_names_those_that_are() {
-        let issuers = ["https://a.example", "https://b.example"].map(|url| url.parse::<IssuerUrl>().unwrap());
-        for (missing, verbose, status, text) in [
-            (&issuers[..0], false, StatusCode::OK, "ready\n"),
+    fn is_ready_when_one_issuer_is_and_every_other_was_waited_for() {
+        let progress = |issuer: &str, has_documents: bool, waited_for: bool| Progress {
+            issuer: issuer.parse().unwrap(),
+            has_documents,
+            waited_for,
+            problem: None,
+        };
+        let (a, b) = ("https://a.example", "https://b.example");
+        let missing = "[-]https://b.example no key has been seen yet\n";
+        for (issuers, verbose, status, text) in [
+            (vec![progress(a, true, false)], false, 200, "ready\n".to_owned()),
+            (vec![progress(a, true, false)], true, 200, "[+]https://a.example ok\nready\n".to_owned()),
             (
-                &issuers[..0],
-                true,
-                StatusCode::OK,
-                "[+]https://a.example ok\n[+]https://b.example ok\nready\n",
-            ),
-            (
-                &issuers[1..],
+                vec![progress(a, true, true), progress(b, false, false)],
                 false,
-                StatusCode::SERVICE_UNAVAILABLE,
-                "[-]https://b.example no key has been seen yet\nnot ready\n",
+                503,
+                format!("{missing}not ready\n"),
             ),
             (
-                &issuers[1..],
-                true,
-                StatusCode::SERVICE_UNAVAILABLE,
-                "[+]https://a.example ok\n[-]https://b.example no key has been seen yet\nnot ready\n",
+                vec![progress(a, true, true), progress(b, false, true)],
+                false,
+                200,
+                format!("{missing}ready\n"),
             ),
+            (vec![progress(b, false, true)], false, 503, format!("{missing}not ready\n")),
+            (vec![], false, 200, "ready\n".to_owned()),
         ] {
-            assert_eq!(readiness(&issuers, missing, verbose), (status, text.to_owned()));
+            let (found, said) = readiness(&issuers, &BTreeMap::new(), verbose);
+            assert_eq!((found.as_u16(), said), (status, text));
         }
+    }
+
+    #[test]
+    fn says_what_keeps_an_issuer_from_being_whole() {
+        let issuer: IssuerUrl = "https://a.example".parse().unwrap();
+        let mut progress =
+            Progress { issuer: issuer.clone(), has_documents: true, waited_for: true, problem: None };
+        let incomplete = BTreeMap::from([(issuer, "source files /keys".to_owned())]);
+        let (status, text) = readiness(&[progress.clone()], &incomplete, false);
+        assert_eq!(status, StatusCode::OK);
+        assert!(
+            text.contains("[+]https://a.example ok, but a part was never read of source files /keys"),
+            "{text}"
+        );
+        progress.problem = Some("no such folder".to_owned());
+        let (_, text) = readiness(&[progress], &incomplete, false);
+        assert!(text.contains("[-]https://a.example not accepted: no such folder"), "{text}");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::marker::Edition;
-use chancery_core::{IssuerUrl, KeyId};
+use chancery_core::withdrawal::Withdrawal;
+use chancery_core::{IssuerUrl, KeyId, PublicKey};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -13,30 +14,42 @@ use tracing::{error, info, warn};
 
 use crate::index::{Index, Publication};
 use crate::leadership::Leading;
-use crate::metrics::{KeyState, Metrics, SourceLabels};
+use crate::metrics::{KeyState, Metrics};
 use crate::source::SourceEvent;
-use crate::state::{Kept, Saved, StateStore};
+use crate::state::{Recorded, Recorder, Saved};
 
 /// How long the start waits for a source that does not answer before it shows what is recorded and read.
 /// Longer than a kube-apiserver restart takes; until then relying parties read the targets as they are.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Accumulated time is recorded this often, so a crash costs a vanished key at most this much longer a stay.
-const RECORD_EVERY: Duration = Duration::from_secs(60);
+/// How often what another replica has recorded in between is merged before the next event is looked at.
+const RECORD_TRIES: u32 = 3;
 
-/// What publishing teaches the index about the decisions that a target was written from.
+/// Accumulated time is counted at least this often.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// What publishing finds at a target that the index must know.
 #[derive(Debug)]
-pub enum Lesson {
-    /// Another writer of this issuer was there: our state comes from a backup, or another replica decided.
-    Behind {
+pub enum TargetFinding {
+    /// We have never been there.
+    FirstContact {
         /// The target.
         target: String,
-        /// The JWKS found.
+        /// The keys that stand there. They stay.
+        published: Vec<PublicKey>,
+        /// Told once the contact is recorded.
+        recorded: oneshot::Sender<()>,
+    },
+    /// Another writer of this issuer was there: our state comes from a backup, or another replica decided.
+    OtherEdition {
+        /// The target.
+        target: String,
+        /// The JWKS found, proven.
         edition: Edition,
         /// What is published there.
-        published: Vec<KeyId>,
-        /// What was withdrawn there last.
-        withdrawn: Vec<KeyId>,
+        published: Vec<PublicKey>,
+        /// What was withdrawn there.
+        withdrawn: Vec<Withdrawal>,
         /// Told once what there is to publish takes it into account.
         adopted: oneshot::Sender<()>,
     },
@@ -57,19 +70,19 @@ pub struct Collector {
     /// The index, with whatever was recorded.
     pub index: Index,
     /// What the sources report.
-    pub events: mpsc::Receiver<SourceEvent>,
-    /// The JWKS of each target as we know it, by the target's name.
-    pub known: BTreeMap<String, Edition>,
-    /// What the targets teach.
-    pub lessons: mpsc::Receiver<Lesson>,
+    pub events: mpsc::Receiver<Box<SourceEvent>>,
+    /// The targets that we have been at, by name, each with the JWKS as we know it.
+    pub contacts: BTreeMap<String, Option<Edition>>,
+    /// What is found at the targets.
+    pub findings: mpsc::Receiver<Box<TargetFinding>>,
     /// Whether this replica publishes.
     pub leading: Leading,
     /// Where the publication goes; the value is replaced only when it differs.
     pub publications: watch::Sender<Option<Arc<Publication>>>,
-    /// Where the record goes.
-    pub state: Option<StateStore>,
-    /// What is recorded there.
-    pub saved: Saved,
+    /// Where the record goes, and what it says; nowhere without a state.
+    pub recorder: Option<Recorder>,
+    /// Whether other replicas record there too, so that the leader alone may.
+    pub shares_state: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
@@ -82,12 +95,12 @@ impl Collector {
         let mut first_seen = BTreeMap::new();
         loop {
             let pause = self.pause(started.elapsed());
-            let (event, lesson) = tokio::select! {
+            let (event, finding) = tokio::select! {
                 event = self.events.recv() => match event {
                     Some(event) => (Some(event), None),
                     None => return,
                 },
-                Some(lesson) = self.lessons.recv() => (None, Some(lesson)),
+                Some(finding) = self.findings.recv() => (None, Some(finding)),
                 () = self.leading.changed() => (None, None),
                 () = tokio::time::sleep(pause) => (None, None),
             };
@@ -96,105 +109,119 @@ impl Collector {
             if let Some(event) = event {
                 self.take(&event);
             }
-            let adopted = lesson.and_then(|lesson| self.learn(lesson));
-            if !self.index.is_complete() && started.elapsed() >= PATIENCE {
+            let learned = finding.and_then(|finding| self.learn(*finding));
+            if !self.index.is_complete() && started.elapsed() >= START_TIMEOUT {
                 warn!(issuer = %self.issuer, "a source has not answered since the start; going on with what is recorded and read");
                 self.index.stop_waiting();
             }
-            self.record().await;
-            self.send(&mut first_seen);
-            if let Some(adopted) = adopted {
+            // The decision is counted, then recorded, then shown.
+            let mut publication = self.index.publish();
+            for _ in 0..RECORD_TRIES {
+                if !Box::pin(self.record()).await {
+                    break;
+                }
+                publication = self.index.publish();
+            }
+            self.send(publication, &mut first_seen);
+            if let Some(learned) = learned {
                 // Whoever asked may have ended.
-                let _ = adopted.send(());
+                let _ = learned.send(());
             }
         }
     }
 
     /// How long nothing needs to be done if no source reports.
     fn pause(&self, since_start: Duration) -> Duration {
-        let patience = (!self.index.is_complete()).then(|| PATIENCE.saturating_sub(since_start));
-        let residence = self.index.next_withdrawal().map(|left| left.min(RECORD_EVERY));
-        patience.into_iter().chain(residence).min().unwrap_or(Duration::from_secs(3600))
+        let waiting = (!self.index.is_complete()).then(|| START_TIMEOUT.saturating_sub(since_start));
+        let retention = self.index.next_withdrawal().map(|left| left.min(COUNT_EVERY));
+        let recording = self.recorder.as_ref().and_then(Recorder::next_try);
+        waiting.into_iter().chain(retention).chain(recording).min().unwrap_or(Duration::from_secs(3600))
     }
 
     fn let_time_pass(&mut self, elapsed: Duration) {
         for kid in self.index.elapse(elapsed) {
-            info!(issuer = %self.issuer, %kid, "withdrawing a key that every source dropped a residence time ago");
+            info!(issuer = %self.issuer, %kid, "withdrawing a key that every source dropped a retention time ago");
         }
     }
 
     fn take(&mut self, event: &SourceEvent) {
         let vanished = self.index.vanished();
-        self.index.apply(event);
+        if let Err(older) = self.index.apply(event) {
+            error!(issuer = %self.issuer, "{older}");
+            return;
+        }
         match event {
             SourceEvent::Listed { source, skipped, .. } => {
-                self.metrics.source_read(&SourceLabels::new(&self.issuer, &source.name), Timestamp::now());
                 for what in skipped {
                     warn!(issuer = %self.issuer, source = source.name, "skipped {what}");
                 }
             }
             SourceEvent::Failed { source, error } => {
-                self.metrics.source_failed(&SourceLabels::new(&self.issuer, &source.name));
                 warn!(issuer = %self.issuer, source = source.name, "cannot read a source, keeping what it showed last: {error}");
             }
             SourceEvent::Found { .. } => {}
+            SourceEvent::Decided { source, decision } => {
+                let position = decision.position;
+                info!(issuer = %self.issuer, source = source.name, %position, "the key ring has decided");
+            }
             SourceEvent::Gone { source } => {
-                info!(issuer = %self.issuer, source = source.name, "a source is gone, its keys stay for their residence time");
+                info!(issuer = %self.issuer, source = source.name, "a source is gone, its keys stay for their retention time");
             }
         }
         for kid in self.index.vanished().iter().filter(|kid| !vanished.contains(kid)) {
-            warn!(issuer = %self.issuer, %kid, "no source shows this key any more; it stays published for its residence time");
+            warn!(issuer = %self.issuer, %kid, "no source shows this key any more; it stays published for its retention time");
         }
     }
 
-    /// Returns whom to tell once the lesson shows.
-    fn learn(&mut self, lesson: Lesson) -> Option<oneshot::Sender<()>> {
-        match lesson {
-            Lesson::Current { target, edition } => {
-                self.known.insert(target, edition);
+    /// Returns whom to tell once the finding is recorded and shows.
+    fn learn(&mut self, finding: TargetFinding) -> Option<oneshot::Sender<()>> {
+        match finding {
+            TargetFinding::Current { target, edition } => {
+                self.contacts.insert(target, Some(edition));
                 None
             }
-            Lesson::Behind { target, edition, published, withdrawn, adopted } => {
+            TargetFinding::FirstContact { target, published, recorded } => {
+                let kids = self.index.import(published);
+                let kids: Vec<&str> = kids.iter().map(KeyId::as_str).collect();
+                info!(issuer = %self.issuer, target, taken_over = kids.join(","), "publishing to this target for the first time; keys that stand there stay");
+                self.contacts.insert(target, None);
+                Some(recorded)
+            }
+            TargetFinding::OtherEdition { target, edition, published, withdrawn, adopted } => {
                 info!(
                     issuer = %self.issuer, target, %edition,
                     "another writer of this issuer was at the target since we looked; adopting what it decided",
                 );
-                self.index.adopt(&published, &withdrawn);
-                self.known.insert(target, edition);
+                self.index.adopt(edition.decision(), published, withdrawn);
+                self.contacts.insert(target, Some(edition));
                 Some(adopted)
             }
         }
     }
 
-    /// Saves before anything is shown: a key we published must never look foreign to us after a crash.
-    async fn record(&mut self) {
-        let Some(state) = &self.state else { return };
-        if state.is_shared() && !self.leading.now() {
-            return;
+    /// Records before anything is shown: an older edition that somebody brings back must never pass for our own work
+    /// after a crash. A state that does not answer is waited for a moment only. Returns whether another replica had
+    /// decided something else.
+    async fn record(&mut self) -> bool {
+        if self.shares_state && !self.leading.now() {
+            return false;
         }
-        let record = self.index.record();
-        let saved = Saved { targets: self.known.clone(), record, ..self.saved.clone() };
-        if saved == self.saved {
-            return;
-        }
-        match state.save(&saved, Some(&self.saved)).await {
-            Ok(Kept::Saved) => self.saved = saved,
-            Ok(Kept::Changed(theirs)) if theirs.owner != saved.owner => {
-                error!(issuer = %self.issuer, ours = %saved.owner, theirs = %theirs.owner, "the state was begun anew under another id; restart this replica so that it takes it over");
-            }
-            Ok(Kept::Changed(theirs)) => {
-                info!(issuer = %self.issuer, "another replica has saved its state since; adopting what it decided");
-                self.index.adopt(&[], &theirs.record.tombstones);
-                self.saved = theirs;
-            }
-            Err(problem) => {
-                error!(issuer = %self.issuer, "cannot record the keys seen: {}", crate::chain(&problem));
+        let Some(recorder) = &mut self.recorder else { return false };
+        let (targets, record) = (self.contacts.clone(), self.index.record());
+        let saved = Saved { targets, record, ..recorder.saved().clone() };
+        let Recorded::Outrun(theirs) = recorder.record(saved).await else { return false };
+        info!(issuer = %self.issuer, "another replica has saved its state since; adopting what it decided");
+        self.index.merge(&theirs.record);
+        for (target, edition) in theirs.targets {
+            let ours = self.contacts.entry(target).or_default();
+            if edition.as_ref().map(Edition::decision) > ours.as_ref().map(Edition::decision) {
+                *ours = edition;
             }
         }
+        true
     }
 
-    fn send(&self, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
-        let publication = self.index.publication();
+    fn send(&self, publication: Option<Arc<Publication>>, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
         let mut changed = false;
         self.publications.send_if_modified(|current| {
             let differs = *current != publication;
@@ -229,10 +256,11 @@ impl Collector {
         let vanished = self.index.vanished();
         let published = self.index.keys().into_iter().map(|key| {
             let kid = key.key_id().clone();
-            let state = if vanished.contains(&kid) { KeyState::Resident } else { KeyState::Live };
+            let state = if vanished.contains(&kid) { KeyState::Retained } else { KeyState::Live };
             (kid, state)
         });
-        let withdrawn = self.index.withdrawn().map(|kid| (kid.clone(), KeyState::Withdrawn));
-        published.chain(withdrawn).collect()
+        // A marker tells only the beginning of an id.
+        let withdrawn = self.index.withdrawals().iter().filter_map(|it| it.key.as_str().parse().ok());
+        published.chain(withdrawn.map(|kid| (kid, KeyState::Withdrawn))).collect()
     }
 }

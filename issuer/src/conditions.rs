@@ -1,16 +1,24 @@
-//! What is so about each target and each view, in the form in which Kubernetes says such things.
+//! What is so about each issuer and its sources, targets, sinks and views, and about each serving certificate, in the form in which Kubernetes says such things.
 //!
 //! A condition has a status, a reason for programs and a message for people, and says since when its status is what it
 //! is. [`Conditions`] is a pure state machine: what is said again changes nothing, so that nobody is told twice.
 //!
-//! | condition | of a | good | reasons |
+//! | condition | of | good | reasons |
 //! |---|---|---|---|
+//! | `Accepted` | issuer | `True` | `Running`; `CannotOpen` |
+//! | `Ready` | issuer | `True` | `AllGood`; `NotReady` |
+//! | `Read` | source | `True` | `Read`; `NotYetRead`, `Unreadable`, `Incomplete` |
 //! | `Published` | target | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
 //! | `OwnedByUs` | target | `True` | `OurMarker`; `ForeignMarker`, `Unmarked` |
 //! | `Drifted` | target | `False` | `AsWritten`; `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
 //! | `ForeignKeys` | target | `False` | `NoForeignKeys`; `KeysOfNoSource`, `PossibleIntrusion` |
+//! | `Uploaded` | sink | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
 //! | `Visible` | view | `True` | `SeenEverywhere`; `KeyNotYetSeen`, `KeyVanished`, `EdgeUnreadable` |
 //! | `ServedAsPublished` | view | `True` | `AsPublished`; `Stale`, `Altered`, `ServesForeignKeys` |
+//! | `Acceptable` | serving certificate | `True` | `InUse`; `Unacceptable`, `ReplacementRefused` |
+//!
+//! `Ready` is what all other conditions of an issuer come to. `Drifted` and `ForeignKeys` do not count: a target that
+//! drifted is written anew, which `Published` says, and foreign keys harm nobody who reads there.
 
 use std::collections::BTreeMap;
 
@@ -18,34 +26,24 @@ use chancery_core::IssuerUrl;
 use jiff::Timestamp;
 use serde::Serialize;
 
-mod board;
+mod store;
+mod subject;
 
-pub use board::{Board, Happening};
+pub use store::{ConditionStore, Transition};
+pub use subject::Subject;
 
-/// What a condition is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Subject {
-    /// Whose documents.
-    pub issuer: IssuerUrl,
-    /// `target NAME` or `view NAME`.
-    pub subject: String,
-}
-
-impl Subject {
-    /// A target, by its name in the configuration.
-    pub fn target(issuer: &IssuerUrl, name: &str) -> Self {
-        Self { issuer: issuer.clone(), subject: format!("target {name}") }
-    }
-
-    /// A view, by the name that the visibility record gives it.
-    pub fn view(issuer: &IssuerUrl, name: &str) -> Self {
-        Self { issuer: issuer.clone(), subject: format!("view {name}") }
-    }
-}
+/// The reason of [`ConditionType::Read`] when a part of a source was never read since the start.
+pub(crate) const INCOMPLETE: &str = "Incomplete";
 
 /// The conditions there are; the table at the head of this module explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ConditionType {
+    /// Everything the issuer names is open, and its tasks run.
+    Accepted,
+    /// Nobody needs to act on any of the issuer's conditions, but for what is repaired by itself.
+    Ready,
+    /// Every part of the source was read.
+    Read,
     /// The target holds what is to be published.
     Published,
     /// The target's objects carry our marker.
@@ -54,22 +52,31 @@ pub enum ConditionType {
     Drifted,
     /// The target shows keys that are not ours.
     ForeignKeys,
+    /// The sink holds what is to be published.
+    Uploaded,
     /// Every edge of the view shows every key.
     Visible,
     /// What the view serves is what a target of ours holds.
     ServedAsPublished,
+    /// Clients take the serving certificate in use, and what lies in its files is in use.
+    Acceptable,
 }
 
 impl ConditionType {
     /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Accepted => "Accepted",
+            Self::Ready => "Ready",
+            Self::Read => "Read",
             Self::Published => "Published",
             Self::OwnedByUs => "OwnedByUs",
             Self::Drifted => "Drifted",
             Self::ForeignKeys => "ForeignKeys",
+            Self::Uploaded => "Uploaded",
             Self::Visible => "Visible",
             Self::ServedAsPublished => "ServedAsPublished",
+            Self::Acceptable => "Acceptable",
         }
     }
 
@@ -77,7 +84,7 @@ impl ConditionType {
     fn good(self) -> Status {
         match self {
             Self::Drifted | Self::ForeignKeys => Status::False,
-            Self::Published | Self::OwnedByUs | Self::Visible | Self::ServedAsPublished => Status::True,
+            _ => Status::True,
         }
     }
 
@@ -117,37 +124,29 @@ pub struct Verdict {
 impl Verdict {
     /// All is well.
     pub fn good(condition: ConditionType, reason: &'static str, message: impl Into<String>) -> Self {
-        Self::of(condition, condition.good(), (reason, message.into()), false)
+        let (status, message) = (condition.good(), message.into());
+        Self { condition, status, reason, message, generation: None, alarm: false }
     }
 
     /// Somebody should act.
     pub fn bad(condition: ConditionType, reason: &'static str, message: impl Into<String>) -> Self {
-        Self::of(condition, condition.opposite(), (reason, message.into()), true)
+        Self { alarm: true, ..Self::pending(condition, reason, message) }
     }
 
     /// Not well yet, and it will be by itself.
     pub fn pending(condition: ConditionType, reason: &'static str, message: impl Into<String>) -> Self {
-        Self::of(condition, condition.opposite(), (reason, message.into()), false)
+        Self { status: condition.opposite(), ..Self::good(condition, reason, message) }
     }
 
     /// Nobody can tell, and somebody should find out why.
     pub fn unknown(condition: ConditionType, reason: &'static str, message: impl Into<String>) -> Self {
-        Self::of(condition, Status::Unknown, (reason, message.into()), true)
+        Self { status: Status::Unknown, alarm: true, ..Self::good(condition, reason, message) }
     }
 
     /// The same about the decisions of this generation.
     #[must_use]
     pub fn at(self, generation: Option<u64>) -> Self {
         Self { generation, ..self }
-    }
-
-    fn of(
-        condition: ConditionType,
-        status: Status,
-        (reason, message): (&'static str, String),
-        alarm: bool,
-    ) -> Self {
-        Self { condition, status, reason, message, generation: None, alarm }
     }
 }
 
@@ -179,6 +178,17 @@ impl Condition {
     pub fn is_good(&self) -> bool {
         self.status == self.condition.good()
     }
+
+    /// Whether it says that a part of a source was never read since the start.
+    fn is_incomplete_source(&self) -> bool {
+        self.condition == ConditionType::Read && self.reason == INCOMPLETE
+    }
+
+    /// Whether its issuer is not ready because of it.
+    fn keeps_from_ready(&self) -> bool {
+        use ConditionType::{Drifted, ForeignKeys, Ready};
+        !self.is_good() && !matches!(self.condition, Ready | Drifted | ForeignKeys)
+    }
 }
 
 /// What a verdict did to the conditions.
@@ -201,6 +211,39 @@ pub struct Conditions(BTreeMap<(Subject, ConditionType), Condition>);
 impl Conditions {
     /// Takes a verdict that was found at `now`.
     pub fn set(&mut self, subject: &Subject, verdict: &Verdict, now: Timestamp) -> News {
+        let news = self.take(subject, verdict, now);
+        if news != News::Nothing
+            && let Some(issuer) = subject.issuer_url()
+        {
+            self.sum_up(&issuer.clone(), now);
+        }
+        news
+    }
+
+    /// Drops everything about a subject that this replica does not look at any more. Whether there was anything.
+    pub fn forget(&mut self, subject: &Subject, now: Timestamp) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(known, _), _| known != subject);
+        let is_gone = self.0.len() < before;
+        if is_gone && let Some(issuer) = subject.issuer_url() {
+            self.sum_up(issuer, now);
+        }
+        is_gone
+    }
+
+    /// Drops everything about an issuer that is not ours any more. Whether there was anything.
+    pub fn forget_issuer(&mut self, issuer: &IssuerUrl) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(known, _), _| known.issuer_url() != Some(issuer));
+        self.0.len() < before
+    }
+
+    /// All of them, by issuer, subject and type.
+    pub fn iter(&self) -> impl Iterator<Item = &Condition> {
+        self.0.values()
+    }
+
+    fn take(&mut self, subject: &Subject, verdict: &Verdict, now: Timestamp) -> News {
         let key = (subject.clone(), verdict.condition);
         let known = self.0.get(&key);
         let same_status = known.is_some_and(|known| known.status == verdict.status);
@@ -227,16 +270,26 @@ impl Conditions {
         news
     }
 
-    /// Drops everything about a subject that this replica does not look at any more. Whether there was anything.
-    pub fn forget(&mut self, subject: &Subject) -> bool {
-        let before = self.0.len();
-        self.0.retain(|(known, _), _| known != subject);
-        self.0.len() < before
-    }
-
-    /// All of them, by issuer, subject and type.
-    pub fn iter(&self) -> impl Iterator<Item = &Condition> {
-        self.0.values()
+    /// Says of an issuer what its other conditions come to, once it was said whether it is accepted.
+    fn sum_up(&mut self, issuer: &IssuerUrl, now: Timestamp) {
+        let subject = Subject::issuer(issuer);
+        if !self.0.contains_key(&(subject.clone(), ConditionType::Accepted)) {
+            return;
+        }
+        // The issuer is the first of its own subjects, and all of them stand together.
+        let from = (subject.clone(), ConditionType::Accepted);
+        let all = self.0.range(from..).take_while(|((other, _), _)| other.issuer_url() == Some(issuer));
+        let mut bad = all.map(|(_, condition)| condition).filter(|condition| condition.keeps_from_ready());
+        let verdict = match (bad.next(), bad.count()) {
+            (None, _) => Verdict::good(ConditionType::Ready, "AllGood", "all is as it should be"),
+            (Some(first), more) => {
+                let (condition, reason) = (first.condition.as_str(), first.reason);
+                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                let message = format!("{condition} of {} ({reason}){more}", first.subject);
+                Verdict::bad(ConditionType::Ready, "NotReady", message)
+            }
+        };
+        self.take(&subject, &verdict, now);
     }
 }
 
@@ -289,7 +342,7 @@ mod tests {
         assert_eq!(calm.status, Status::False);
         conditions.set(&subject(), &calm, at(3));
         assert!(conditions.iter().next().unwrap().is_good());
-        assert!(conditions.forget(&subject()) && !conditions.forget(&subject()));
+        assert!(conditions.forget(&subject(), at(4)) && !conditions.forget(&subject(), at(4)));
     }
 
     #[test]
@@ -303,5 +356,30 @@ mod tests {
             "observedGeneration": 7,
         });
         assert_eq!(serde_json::to_value(conditions.iter().next().unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_issuer_that_is_accepted_is_ready_when_nothing_keeps_it_from_that() {
+        use ConditionType::{Accepted, Drifted, Published, Ready};
+        let issuer: IssuerUrl = "https://id.example.com".parse().unwrap();
+        let mut conditions = Conditions::default();
+        let ready = |conditions: &Conditions| {
+            let ready = conditions.iter().find(|condition| condition.condition == Ready);
+            ready.map(|ready| (ready.is_good(), ready.last_transition_time, ready.message.clone()))
+        };
+        let published = Verdict::good(Published, "UpToDate", "");
+        conditions.set(&subject(), &published, at(1));
+        assert_eq!(ready(&conditions), None, "nobody said that it is accepted");
+        conditions.set(&Subject::issuer(&issuer), &Verdict::good(Accepted, "Running", ""), at(2));
+        assert_eq!(ready(&conditions).map(|ready| (ready.0, ready.1)), Some((true, at(2))));
+        conditions.set(&subject(), &Verdict::bad(Drifted, "Changed", ""), at(3));
+        assert_eq!(ready(&conditions).map(|ready| ready.1), Some(at(2)));
+        conditions.set(&subject(), &Verdict::bad(Published, "Failed", "down"), at(4));
+        let (good, since, message) = ready(&conditions).unwrap();
+        assert_eq!((good, since), (false, at(4)));
+        assert!(message.contains("Published of https://id.example.com target bucket (Failed)"), "{message}");
+        conditions.forget(&subject(), at(5));
+        assert_eq!(ready(&conditions).map(|ready| (ready.0, ready.1)), Some((true, at(5))));
+        assert!(conditions.forget_issuer(&issuer) && conditions.iter().next().is_none());
     }
 }

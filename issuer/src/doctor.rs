@@ -15,15 +15,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use chancery_core::KeyId;
+use chancery_core::issuer_keys::KeyRecord;
 use chancery_core::lint::{Finding, Severity};
 use chancery_core::publication::StoredObject;
-use chancery_core::residence::Record;
 use chancery_publisher::publish::observe;
 use chancery_publisher::verify::Expectation;
 
 use crate::config::{ConfigError, IssuerConfig};
 use crate::index::Index;
-use crate::member::{open_sources, verifier};
+use crate::issuer::{open_sources, verifier};
 use crate::source::{SourceEvent, read_once};
 
 #[cfg(feature = "kube")]
@@ -105,13 +105,13 @@ async fn look_at_target(target: &chancery_publisher::TargetConfig, wanted: &[Key
         seen: "not readable with our credentials".to_owned(),
         findings: vec![sources::finding("target-unreadable", message, "put that right, then look again")],
     };
-    let store = match target.open().await {
+    let store = match chancery_publisher::open_target(target).await {
         Ok(store) => store,
-        Err(problem) => return unreadable(crate::chain(&problem)),
+        Err(problem) => return unreadable(crate::error_chain(&problem)),
     };
     let found = match observe(store.as_ref()).await {
         Ok(found) => found,
-        Err(problem) => return unreadable(crate::chain(&problem)),
+        Err(problem) => return unreadable(crate::error_chain(&problem)),
     };
     let Some(jwks) = &found.jwks else {
         let message = format!("there is no JWKS at {}", store.describe());
@@ -156,15 +156,13 @@ struct Readings {
 impl Readings {
     async fn take(config: &IssuerConfig, path: &Path, base: &Path) -> Result<Self, ConfigError> {
         let opened = open_sources(config, path, base).await?;
-        let mut index = Index::new(
-            config.url.clone(),
-            config.cache(),
-            config.residence,
-            (config.sources.len(), &Record::default()),
-        );
+        let mut index = Index::new(config.into(), &KeyRecord::default());
         let (mut shown, mut problems) = (BTreeMap::new(), Vec::new());
         let complete = read_once(opened, PATIENCE, |event| {
-            index.apply(&event);
+            if let Err(older) = index.apply(&event) {
+                let remedy = "bring back the later ring";
+                problems.push(sources::finding("ring-from-backup", older.to_string(), remedy));
+            }
             match event {
                 SourceEvent::Listed { source, keys, .. } => {
                     let kids = keys.iter().map(|key| key.key_id().clone()).collect();
@@ -177,6 +175,10 @@ impl Readings {
                         message,
                         "put that right, then look again",
                     ));
+                }
+                SourceEvent::Decided { source, decision } => {
+                    let kids = decision.keys.iter().map(|key| key.key_id().clone()).collect();
+                    shown.insert((source.position, source.name), kids);
                 }
                 SourceEvent::Found { .. } | SourceEvent::Gone { .. } => {}
             }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+#[cfg(feature = "kube")]
+use chancery_cluster::lease::{Elector, Term};
+
 use crate::config::LeaderElectionConfig;
 use crate::metrics::Metrics;
-
-#[cfg(feature = "kube")]
-use crate::lease::{Elector, Leadership as Term};
 
 /// Answers, for one reader, whether this replica publishes now.
 #[derive(Clone, Debug)]
@@ -69,22 +69,23 @@ impl Leadership {
     /// When the cluster cannot be reached by what the configuration and the environment say, or a wait is wrong.
     #[cfg(feature = "kube")]
     pub async fn open(config: Option<&LeaderElectionConfig>, base: &Path) -> Result<Self, LeadershipError> {
-        use crate::lease::LeaseConfig;
-        use crate::source::cluster;
+        use chancery_cluster::access::{ClusterChoice, client, is_in_pod};
+        use chancery_cluster::lease::{LeaseConfig, unique_identity};
 
         let unset = LeaderElectionConfig::default();
         let config = config.unwrap_or(&unset);
-        if !config.enabled.unwrap_or_else(cluster::is_in_pod) {
+        if !config.enabled.unwrap_or_else(is_in_pod) {
             return Ok(Self::Alone);
         }
-        let access = cluster::access((config.kubeconfig.as_deref(), None), base).await?;
+        let choice = ClusterChoice { kubeconfig: config.kubeconfig.as_deref(), context: None, base };
+        let access = choice.config().await?;
         let lease = LeaseConfig {
             namespace: config.namespace.clone().unwrap_or_else(|| access.default_namespace.clone()),
             name: config.name.clone().unwrap_or_else(|| "chancery-issuer".to_owned()),
-            identity: config.identity.clone().unwrap_or_else(host_name),
+            identity: unique_identity(&config.identity.clone().unwrap_or_else(host_name)),
             timing: timing(config)?,
         };
-        let (elector, term) = Elector::new(cluster::client(access)?, lease)?;
+        let (elector, term) = Elector::new(client(access)?, lease)?;
         Ok(Self::Candidate { elector: Box::new(elector), term })
     }
 
@@ -98,6 +99,11 @@ impl Leadership {
             Some(true) => Err(LeadershipError::NotBuilt),
             _ => Ok(Self::Alone),
         }
+    }
+
+    /// Whether there is no election.
+    pub fn is_alone(&self) -> bool {
+        matches!(self, Self::Alone)
     }
 
     /// What a writer asks.
@@ -134,9 +140,11 @@ impl Leadership {
 }
 
 #[cfg(feature = "kube")]
-fn timing(config: &LeaderElectionConfig) -> Result<crate::lease::Timing, crate::lease::LeaseError> {
-    let default = crate::lease::Timing::default();
-    crate::lease::Timing::new(
+fn timing(
+    config: &LeaderElectionConfig,
+) -> Result<chancery_cluster::lease::Timing, chancery_cluster::lease::LeaseError> {
+    let default = chancery_cluster::lease::Timing::default();
+    chancery_cluster::lease::Timing::new(
         config.lease_duration.unwrap_or_else(|| default.lease_duration()),
         config.renew_deadline.unwrap_or_else(|| default.renew_deadline()),
         config.retry_period.unwrap_or_else(|| default.retry_period()),
@@ -156,11 +164,11 @@ pub enum LeadershipError {
     /// The cluster cannot be reached.
     #[cfg(feature = "kube")]
     #[error("leader election: {0}")]
-    Cluster(#[from] crate::source::SourceError),
+    Cluster(#[from] chancery_cluster::access::AccessError),
     /// A value cannot be used.
     #[cfg(feature = "kube")]
     #[error(transparent)]
-    Lease(#[from] crate::lease::LeaseError),
+    Lease(#[from] chancery_cluster::lease::LeaseError),
     /// A build without the feature `kube`.
     #[error(
         "leader election needs a cluster, which this build cannot reach; build with `--features kube` or set `enabled: false`"

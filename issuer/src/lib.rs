@@ -12,33 +12,28 @@
 //! The process holds public halves and the write credentials of its targets, never a private signing key.
 
 pub mod admin;
-pub mod backoff;
 pub mod collect;
 pub mod conditions;
 pub mod config;
 pub mod doctor;
-pub mod held;
 pub mod index;
+mod issuer;
 pub mod leadership;
-#[cfg(feature = "kube")]
-pub mod lease;
-mod member;
 pub mod metrics;
 pub mod outside;
 mod pace;
+pub mod published_history;
 mod reconcile;
 pub mod report;
 pub mod restore;
-pub mod run;
+pub mod roster;
 pub mod serve;
+pub mod service;
 pub mod source;
 pub mod state;
 mod tasks;
 pub mod uploads;
 pub mod visibility;
 
-/// An error with its causes on one line, for logs.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
+pub use chancery_cluster::backoff;
+pub(crate) use chancery_cluster::error_chain;

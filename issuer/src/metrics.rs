@@ -4,9 +4,9 @@
 //! |---|---|---|---|
 //! | `chancery_build_info` | `version` | info | which build runs |
 //! | `chancery_leader` | | gauge | 1 on the replica that publishes, 0 on the others |
-//! | `chancery_keys` | `issuer`, `state` | gauge | keys that are `live` (a source shows them), `resident` (vanished, still published), `withdrawn` (tombstoned by us) |
+//! | `chancery_keys` | `issuer`, `state` | gauge | keys that are `live` (a source shows them), `retained` (vanished, still published), `withdrawn` (tombstoned by us) |
 //! | `chancery_key_age_seconds` | `issuer`, `kid` | gauge | time since this replica first saw a published key |
-//! | `chancery_source_last_success_timestamp_seconds` | `issuer`, `source` | gauge | when a key source was last read completely (Unix time) |
+//! | `chancery_source_last_success_timestamp_seconds` | `issuer`, `source` | gauge | when a key source was last read completely, also without a change (Unix time) |
 //! | `chancery_source_failures_total` | `issuer`, `source` | counter | readings of a key source that failed and changed nothing |
 //! | `chancery_publish_total` | `issuer`, `target`, `result` | counter | attempts: `written`, `unchanged`, `raced`, `blocked`, `failed` |
 //! | `chancery_last_publish_timestamp_seconds` | `issuer`, `target` | gauge | when a target was last written or found up to date (Unix time) |
@@ -25,7 +25,7 @@
 //! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
 //! | `chancery_http_requests_total` | `code` | counter | answers of the public server by status code |
 //! | `chancery_certificate_reload_total` | `result` | counter | changed serving certificates: `replaced`, `refused` (the old pair stays) |
-//! | `chancery_certificate_expiry_timestamp_seconds` | | gauge | when the serving certificate in use expires (Unix time) |
+//! | `chancery_certificate_expiry_timestamp_seconds` | certificate | gauge | when the serving certificate in use expires (Unix time) |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -43,19 +43,24 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 mod labels;
+mod page;
 mod requests;
 mod sinks;
+mod sources;
 mod visibility;
 
 pub use labels::{
     CertificateReload, KeyState, PublishResult, SinkLabels, SourceLabels, TargetLabels, ViewLabels,
 };
+pub use page::MetricsPage;
 pub use requests::RequestCounters;
 pub use sinks::SinkMetrics;
+pub use sources::SourceMetrics;
 pub use visibility::VisibilityMetrics;
 
 use labels::{
-    IssuerLabels, KeyLabels, PublishLabels, ReloadLabels, SeverityLabels, StateLabels, VersionLabels,
+    CertificateLabels, IssuerLabels, KeyLabels, PublishLabels, ReloadLabels, SeverityLabels, StateLabels,
+    VersionLabels,
 };
 
 /// The media type of [`Metrics::render`] (OpenMetrics 1.0).
@@ -64,9 +69,6 @@ pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; chars
 /// A gauge of seconds with fractions.
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// A family without labels is absent until it is set, where a plain gauge would say 0.
-type NoLabels = [(&'static str, &'static str); 0];
-
 /// Every metric of the process. Share it behind an `Arc`.
 pub struct Metrics {
     registry: Registry,
@@ -74,8 +76,7 @@ pub struct Metrics {
     keys: Family<StateLabels, Gauge>,
     key_age: Family<KeyLabels, Seconds>,
     first_seen: Mutex<BTreeMap<KeyLabels, Timestamp>>,
-    source_last_success: Family<SourceLabels, Gauge>,
-    source_failures: Family<SourceLabels, Counter>,
+    sources: SourceMetrics,
     publish: Family<PublishLabels, Counter>,
     last_publish: Family<TargetLabels, Gauge>,
     up_to_date: Family<TargetLabels, Gauge>,
@@ -86,7 +87,16 @@ pub struct Metrics {
     visibility: VisibilityMetrics,
     requests: RequestCounters,
     certificate_reload: Family<ReloadLabels, Counter>,
-    certificate_expiry: Family<NoLabels, Gauge>,
+    certificate_expiry: Family<CertificateLabels, Gauge>,
+}
+
+/// The names by which metrics tell the parts of an issuer apart.
+#[derive(Clone, Debug, Default)]
+pub struct IssuerSeries {
+    /// Its targets.
+    pub targets: Vec<String>,
+    /// Its sinks.
+    pub sinks: Vec<String>,
 }
 
 impl Metrics {
@@ -98,8 +108,7 @@ impl Metrics {
             keys: Family::default(),
             key_age: Family::default(),
             first_seen: Mutex::default(),
-            source_last_success: Family::default(),
-            source_failures: Family::default(),
+            sources: SourceMetrics::default(),
             publish: Family::default(),
             last_publish: Family::default(),
             up_to_date: Family::default(),
@@ -114,7 +123,8 @@ impl Metrics {
         };
         let build = Info::new(VersionLabels { version: version.to_owned() });
         metrics.registry.register("build", "Which build runs", build);
-        metrics.register_keys_and_sources();
+        metrics.register_keys();
+        metrics.sources.register(&mut metrics.registry);
         metrics.register_targets();
         metrics.sinks.register(&mut metrics.registry);
         metrics.visibility.register(&mut metrics.registry);
@@ -159,14 +169,9 @@ impl Metrics {
         }
     }
 
-    /// A key source was read completely.
-    pub fn source_read(&self, source: &SourceLabels, now: Timestamp) {
-        self.source_last_success.get_or_create(source).set(now.as_second());
-    }
-
-    /// A reading of a key source failed.
-    pub fn source_failed(&self, source: &SourceLabels) {
-        self.source_failures.get_or_create(source).inc();
+    /// What is counted of key sources.
+    pub fn sources(&self) -> &SourceMetrics {
+        &self.sources
     }
 
     /// An attempt to publish ended at `now`.
@@ -197,6 +202,32 @@ impl Metrics {
         self.last_verify.get_or_create(&labels).set(now.as_second());
     }
 
+    /// Drops what is counted of an issuer that has gone, whose targets and sinks are called so.
+    pub fn forget(&self, issuer: &IssuerUrl, series: &IssuerSeries) {
+        self.keys_are(issuer, []);
+        for state in KeyState::ALL {
+            self.keys.remove(&StateLabels { issuer: issuer.to_string(), state });
+        }
+        self.sources.forget(issuer);
+        for target in &series.targets {
+            let labels = TargetLabels::new(issuer, target);
+            for result in PublishResult::ALL {
+                self.publish.remove(&PublishLabels::new(&labels, result));
+            }
+            for family in [&self.last_publish, &self.up_to_date, &self.foreign_keys] {
+                family.remove(&labels);
+            }
+            self.visibility.forget_target(&labels);
+        }
+        self.sinks.forget(issuer, &series.sinks);
+        self.visibility.forget_views(issuer);
+        for severity in [Severity::Note, Severity::Warning, Severity::Error] {
+            let severity = severity.as_str();
+            self.verify_findings.remove(&SeverityLabels { issuer: issuer.to_string(), severity });
+        }
+        self.last_verify.remove(&IssuerLabels { issuer: issuer.to_string() });
+    }
+
     /// What is counted of sinks.
     pub fn sinks(&self) -> &SinkMetrics {
         &self.sinks
@@ -217,9 +248,10 @@ impl Metrics {
         self.certificate_reload.get_or_create(&ReloadLabels { result }).inc();
     }
 
-    /// When the serving certificate in use expires.
-    pub fn certificate_expires(&self, at: Timestamp) {
-        self.certificate_expiry.get_or_create(&[]).set(at.as_second());
+    /// When the serving certificate of a file, which is in use, expires.
+    pub fn certificate_expires(&self, certificate: &str, at: Timestamp) {
+        let labels = CertificateLabels { certificate: certificate.to_owned() };
+        self.certificate_expiry.get_or_create(&labels).set(at.as_second());
     }
 
     /// Everything as OpenMetrics text, the ages as of `now`.
@@ -239,7 +271,7 @@ impl Metrics {
         Ok(text)
     }
 
-    fn register_keys_and_sources(&mut self) {
+    fn register_keys(&mut self) {
         let registry = &mut self.registry;
         registry.register("leader", "Whether this replica publishes", self.leader.clone());
         registry.register("keys", "Keys by state", self.keys.clone());
@@ -249,14 +281,6 @@ impl Metrics {
             Unit::Seconds,
             self.key_age.clone(),
         );
-        registry.register_with_unit(
-            "source_last_success_timestamp",
-            "When a key source was last read completely",
-            Unit::Seconds,
-            self.source_last_success.clone(),
-        );
-        let failures = self.source_failures.clone();
-        registry.register("source_failures", "Readings of a key source that failed", failures);
     }
 
     fn register_targets(&mut self) {

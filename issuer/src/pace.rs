@@ -5,18 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::backoff::Backoff;
 use crate::index::Publication;
 use crate::leadership::Leading;
+
+/// A round is a few requests, each with time limits of its own; one that takes longer hangs.
+const LONGEST_ROUND: Duration = Duration::from_secs(60);
 
 /// Brings one place to what the index asks for.
 pub(crate) trait Round {
     /// Works once. Tells whether the place is as it should be; it is tried again soon if not.
     fn work(&mut self, publication: &Publication) -> impl Future<Output = bool> + Send;
 
+    /// What is to be done once when a round takes longer than any should: the place hangs, and nobody can tell what it
+    /// holds. The round goes on.
+    fn overdue(&self) -> impl Fn() + Send + 'static;
+
     /// There is nothing to do: another replica leads, or there is nothing to publish yet.
-    fn rest(&mut self) {}
+    fn stand_down(&mut self) {}
 }
 
 /// What wakes a writer, and what ends it.
@@ -42,10 +50,10 @@ impl Pace {
             let publication = self.publications.borrow_and_update().clone();
             let pause = match publication.filter(|_| leading) {
                 None => {
-                    round.rest();
+                    round.stand_down();
                     self.every
                 }
-                Some(publication) => match round.work(&publication).await {
+                Some(publication) => match watched(&mut round, &publication).await {
                     true => {
                         backoff.reset();
                         self.every
@@ -59,6 +67,20 @@ impl Pace {
                 changed = self.shutdown.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(pause) => {}
             }
+        }
+    }
+}
+
+/// Works once, and has it said when that takes too long.
+async fn watched(round: &mut impl Round, publication: &Publication) -> bool {
+    let overdue = round.overdue();
+    // Boxed: what a round takes is not kept between rounds.
+    let mut work = Box::pin(round.work(publication));
+    match timeout(LONGEST_ROUND, &mut work).await {
+        Ok(done) => done,
+        Err(_) => {
+            overdue();
+            work.await
         }
     }
 }

@@ -3,22 +3,23 @@
 use std::sync::Arc;
 
 use chancery_core::marker::Edition;
-use chancery_core::publication::{Blocked, Desired, Known};
-use chancery_core::{IssuerUrl, KeyId, Owner};
+use chancery_core::publication::{Blocked, Contact, Desired, Returning, WriterMemory};
+use chancery_core::withdrawal::Withdrawal;
+use chancery_core::{IssuerUrl, KeyId, Owner, PublicKey, WriterKey};
 use chancery_publisher::publish::{LastSeen, Outcome, PublishError, publish_again};
 use chancery_publisher::store::DocumentStore;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
-use crate::collect::Lesson;
+use crate::collect::TargetFinding;
 use crate::index::Publication;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
 use crate::pace::{LastProblem, Round};
 
 mod notices;
 
-pub use notices::Notices;
+pub use notices::{NoticeChannels, Notices};
 
 /// The owner of one target of one issuer.
 #[derive(Debug)]
@@ -33,12 +34,10 @@ pub(crate) struct Reconciler {
     pub owner: Owner,
     /// Whether objects without a marker may be taken over.
     pub adopt: bool,
-    /// The JWKS that we last wrote there, or whose decisions we last adopted.
-    pub known: Option<Edition>,
-    /// Whether it is another writer's.
-    pub adopted: bool,
-    /// Where the index learns what the target was written from.
-    pub lessons: mpsc::Sender<Lesson>,
+    /// How we prove and remember what we write.
+    pub writer: Writer,
+    /// Where the index learns what was found.
+    pub findings: mpsc::Sender<Box<TargetFinding>>,
     /// Told about every successful publication, so that somebody looks from outside.
     pub published: watch::Sender<u64>,
     /// What is said about the target.
@@ -51,6 +50,49 @@ pub(crate) struct Reconciler {
     pub problem: LastProblem,
 }
 
+/// How a writer proves and remembers what it writes to one target.
+#[derive(Debug)]
+pub(crate) enum Writer {
+    /// The service keeps no state.
+    Stateless {
+        /// Proves what it writes all the same.
+        writer_key: Option<Arc<WriterKey>>,
+        /// The number of the first decision at an empty place.
+        first_decision: u64,
+    },
+    /// It keeps one.
+    Stateful {
+        /// Proves what it writes.
+        writer_key: Arc<WriterKey>,
+        /// Nothing before the first contact, then the JWKS that we last wrote there or last adopted.
+        contact: Option<Option<Edition>>,
+    },
+}
+
+impl Writer {
+    fn memory(&self, decision: u64) -> WriterMemory<'_> {
+        match self {
+            Self::Stateless { writer_key, first_decision } => WriterMemory::Stateless {
+                writer_key: writer_key.as_deref(),
+                returning: Returning::LeftOut,
+                may_empty: false,
+                first_decision: *first_decision,
+            },
+            Self::Stateful { writer_key, contact } => {
+                let contact = contact.as_ref();
+                let contact = contact.map_or(Contact::First, |known| Contact::Made { known: known.as_ref() });
+                WriterMemory::Stateful { writer_key, decision, contact }
+            }
+        }
+    }
+
+    fn knows(&mut self, edition: Option<Edition>) {
+        if let Self::Stateful { contact, .. } = self {
+            *contact = Some(edition);
+        }
+    }
+}
+
 impl Round for Reconciler {
     async fn work(&mut self, publication: &Publication) -> bool {
         match self.publish(publication).await {
@@ -60,10 +102,15 @@ impl Round for Reconciler {
                 self.succeeded(&outcome);
                 true
             }
+            Err(PublishError::Blocked { blocked: Blocked::FirstContact { published }, .. }) => {
+                self.make_contact(published).await;
+                false
+            }
             Err(PublishError::Blocked {
-                blocked: Blocked::Behind { found, published, withdrawn }, ..
+                blocked: Blocked::OtherEdition { edition, published, withdrawn },
+                ..
             }) => {
-                self.adopt_decisions(found, published, withdrawn).await;
+                self.adopt(edition, published, withdrawn).await;
                 false
             }
             Err(problem) => {
@@ -73,10 +120,19 @@ impl Round for Reconciler {
         }
     }
 
-    fn rest(&mut self) {
+    fn overdue(&self) -> impl Fn() + Send + 'static {
+        let (metrics, labels) = (self.metrics.clone(), self.labels());
+        let hangs = self.notices.hangs();
+        move || {
+            metrics.published(&labels, PublishResult::Failed, Timestamp::now());
+            hangs();
+        }
+    }
+
+    fn stand_down(&mut self) {
         // What another replica writes from now on is not drift.
         self.seen = LastSeen::default();
-        self.notices.rest();
+        self.notices.stand_down();
     }
 }
 
@@ -84,18 +140,14 @@ impl Reconciler {
     async fn publish(&mut self, publication: &Publication) -> Result<Outcome, PublishError> {
         let desired = Desired {
             documents: &publication.documents,
-            tombstones: &publication.tombstones,
+            withdrawals: &publication.withdrawals,
             owner: &self.owner,
-            known: match &self.known {
-                None => Known::Nothing,
-                Some(edition) if self.adopted => Known::Adopted(edition),
-                Some(edition) => Known::Wrote(edition),
-            },
+            memory: self.writer.memory(publication.decision),
             adopt_unmarked: self.adopt,
         };
         let result = publish_again(self.store.as_ref(), desired, &mut self.seen).await;
-        self.notices.found_missing(self.seen.take_missing()).await;
-        if !matches!(&result, Err(PublishError::Blocked { blocked: Blocked::Behind { .. }, .. })) {
+        self.notices.held(self.seen.take_held()).await;
+        if !is_finding(&result) {
             self.notices.take(&result, &self.seen.take_drift());
         }
         result
@@ -103,24 +155,35 @@ impl Reconciler {
 
     /// Remembers, over restarts too, what the target holds.
     async fn remember(&mut self, edition: Option<Edition>) {
-        if edition != self.known
-            && let Some(edition) = edition
+        let Writer::Stateful { contact, .. } = &mut self.writer else { return };
+        if let Some(edition) = edition
+            && contact.as_ref().and_then(Option::as_ref) != Some(&edition)
         {
-            self.known = Some(edition.clone());
-            self.adopted = false;
+            *contact = Some(Some(edition.clone()));
             // Nobody listens only while the process ends.
-            let _ = self.lessons.send(Lesson::Current { target: self.name.clone(), edition }).await;
+            let _ = self
+                .findings
+                .send(Box::new(TargetFinding::Current { target: self.name.clone(), edition }))
+                .await;
+        }
+    }
+
+    /// Has it recorded that we write here from now on, and the keys that stand here published.
+    async fn make_contact(&mut self, published: Vec<PublicKey>) {
+        let (recorded, shown) = oneshot::channel();
+        let finding = TargetFinding::FirstContact { target: self.name.clone(), published, recorded };
+        if self.findings.send(Box::new(finding)).await.is_ok() && shown.await.is_ok() {
+            self.writer.knows(None);
         }
     }
 
     /// Has what another writer decided taken into account, and returns when the publication shows it.
-    async fn adopt_decisions(&mut self, edition: Edition, published: Vec<KeyId>, withdrawn: Vec<KeyId>) {
+    async fn adopt(&mut self, edition: Edition, published: Vec<PublicKey>, withdrawn: Vec<Withdrawal>) {
         let (adopted, shown) = oneshot::channel();
-        let target = self.name.clone();
-        let lesson = Lesson::Behind { target, edition: edition.clone(), published, withdrawn, adopted };
-        if self.lessons.send(lesson).await.is_ok() && shown.await.is_ok() {
-            self.known = Some(edition);
-            self.adopted = true;
+        let (target, found) = (self.name.clone(), edition.clone());
+        let finding = TargetFinding::OtherEdition { target, edition, published, withdrawn, adopted };
+        if self.findings.send(Box::new(finding)).await.is_ok() && shown.await.is_ok() {
+            self.writer.knows(Some(found));
         }
     }
 
@@ -148,13 +211,20 @@ impl Reconciler {
             _ => PublishResult::Failed,
         };
         self.metrics.published(&self.labels(), result, Timestamp::now());
-        let text = crate::chain(problem);
+        let text = crate::error_chain(problem);
         if self.problem.is_new(&text) {
-            error!(issuer = %self.issuer, target = self.name, "not published: {text}");
+            let request = problem.request_id();
+            error!(issuer = %self.issuer, target = self.name, request.id = request, "not published: {text}");
         }
     }
 
     fn labels(&self) -> TargetLabels {
         TargetLabels::new(&self.issuer, &self.name)
     }
+}
+
+/// Whether the target was only looked at, as the index must learn what stands there before anything is written.
+fn is_finding(result: &Result<Outcome, PublishError>) -> bool {
+    let Err(PublishError::Blocked { blocked, .. }) = result else { return false };
+    matches!(blocked, Blocked::FirstContact { .. } | Blocked::OtherEdition { .. })
 }

@@ -4,54 +4,16 @@
 //! something changed and never otherwise, on the resourceVersion that was read. It must exist: a right to create
 //! ConfigMaps cannot be limited to one name, a right to update one can.
 
-use std::path::PathBuf;
-
-use serde::Deserialize;
-
 #[cfg(feature = "kube")]
 mod cluster;
 #[cfg(feature = "kube")]
 mod text;
 
 #[cfg(feature = "kube")]
-pub use cluster::{ReportError, Reporter};
-
-/// Where conditions are reported: `report`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ReportConfig {
-    /// The ConfigMap that carries the conditions.
-    pub config_map: ReportConfigMap,
-    /// Whether Events are written about it.
-    #[serde(default = "on")]
-    pub events: bool,
-    /// What we call ourselves in the annotation `chancery-owner` on it, and as the Events' reporting controller.
-    #[serde(default = "default_owner")]
-    pub owner: String,
-    /// A kubeconfig, outside a cluster.
-    pub kubeconfig: Option<PathBuf>,
-}
-
-/// A ConfigMap by name.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct ReportConfigMap {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-fn on() -> bool {
-    true
-}
-
-fn default_owner() -> String {
-    "chancery-issuer".to_owned()
-}
+pub use cluster::{ConditionReporter, ReportError};
 
 #[cfg(not(feature = "kube"))]
-pub use absent::{ReportError, Reporter};
+pub use absent::{ConditionReporter, ReportError};
 
 #[cfg(not(feature = "kube"))]
 mod absent {
@@ -60,20 +22,25 @@ mod absent {
     use std::path::Path;
     use std::sync::Arc;
 
-    use super::ReportConfig;
-    use crate::conditions::Board;
+    use crate::conditions::ConditionStore;
+    use crate::config::ReportConfig;
     use crate::leadership::Leading;
 
     /// Cannot be made in this build.
     #[derive(Debug)]
-    pub enum Reporter {}
+    pub enum ConditionReporter {}
 
-    impl Reporter {
+    impl ConditionReporter {
         /// Refuses.
         ///
         /// # Errors
         /// Always: this build cannot reach a cluster.
-        pub async fn open(_: &ReportConfig, _: &Path, _: (Arc<Board>, Leading)) -> Result<Self, ReportError> {
+        pub async fn open(
+            _: &ReportConfig,
+            _: &Path,
+            _: Arc<ConditionStore>,
+            _: Leading,
+        ) -> Result<Self, ReportError> {
             Err(ReportError)
         }
 

@@ -6,30 +6,27 @@
 //! | `prepared` | a document with its headers, rendered once per change |
 //! | [`table`] | which document answers for which host and path |
 //! | `answer` | the answer to one request, a function of table and request |
-//! | [`certificate`] | the TLS serving pair and its replacement |
-//! | [`listener`] | [`Server`]: accepts, shakes hands, answers, drains |
+//! | `listener` | [`Server`]: has [`chancery_cluster::listener`] answer with the table |
 //!
 //! Whoever watches the keys calls [`Documents::replace`]; every request reads the table that is in place when it
 //! arrives. Readers hold the lock for the time it takes to clone an `Arc`.
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use chancery_core::{DocumentSet, IssuerUrl};
 use serde::Deserialize;
 
 mod answer;
-pub mod certificate;
-mod connection;
 mod host;
-pub mod listener;
+mod listener;
 mod prepared;
 pub mod table;
 
-pub use certificate::TlsConfig;
+pub use chancery_cluster::listener::{ListenError, TlsConfig};
 pub use host::{ExtraHost, ExtraHostError};
-pub use listener::{ServeError, Server};
+pub use listener::{Server, ServerParts};
 pub use prepared::Prepared;
 pub use table::{DocumentTable, HostPolicy, TableError};
 
@@ -52,10 +49,7 @@ impl ServeConfig {
     /// The same listener, the relative paths of its certificate starting at `folder`.
     #[must_use]
     pub fn below(mut self, folder: &Path) -> Self {
-        self.tls = self.tls.map(|tls| TlsConfig {
-            certificate: folder.join(tls.certificate),
-            private_key: folder.join(tls.private_key),
-        });
+        self.tls = self.tls.map(|tls| tls.below(folder));
         self
     }
 }
@@ -63,13 +57,13 @@ impl ServeConfig {
 /// What is served now. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Documents {
-    shared: Arc<Shared>,
+    shared: Arc<RwLock<ServedTable>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    policy: HostPolicy,
-    table: RwLock<Arc<DocumentTable>>,
+struct ServedTable {
+    policy: Arc<HostPolicy>,
+    table: Arc<DocumentTable>,
 }
 
 impl Documents {
@@ -78,28 +72,48 @@ impl Documents {
     /// # Errors
     /// None that [`HostPolicy::new`] has not refused already.
     pub fn new(policy: HostPolicy) -> Result<Self, TableError> {
-        let table = RwLock::new(Arc::new(DocumentTable::new(&[], &policy)?));
-        Ok(Self { shared: Arc::new(Shared { policy, table }) })
+        let table = Arc::new(DocumentTable::new(&[], &policy)?);
+        Ok(Self { shared: Arc::new(RwLock::new(ServedTable { policy: Arc::new(policy), table })) })
     }
 
-    /// Serves `sets` from the next request on, and nothing that was served before.
+    /// Serves `sets` from the next request on, and nothing that was served before. Documents of an issuer that has gone
+    /// are left out.
     ///
     /// # Errors
-    /// Names documents that cannot be served together; what was served before stays.
+    /// Names an issuer that is there twice; what was served before stays.
     pub fn replace(&self, sets: &[DocumentSet]) -> Result<(), TableError> {
-        let table = Arc::new(DocumentTable::new(sets, &self.shared.policy)?);
-        *self.shared.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        let policy = self.read().policy.clone();
+        let table = Arc::new(DocumentTable::new(sets, &policy)?);
+        self.write().table = table;
+        Ok(())
+    }
+
+    /// Answers for the issuers of `policy` from now on, and for no others, with those of `sets` that are theirs.
+    ///
+    /// # Errors
+    /// As [`replace`](Self::replace).
+    pub fn answer_for(&self, policy: HostPolicy, sets: &[DocumentSet]) -> Result<(), TableError> {
+        let table = Arc::new(DocumentTable::new(sets, &policy)?);
+        *self.write() = ServedTable { policy: Arc::new(policy), table };
         Ok(())
     }
 
     /// The table of this moment.
     pub fn table(&self) -> Arc<DocumentTable> {
-        self.shared.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.read().table.clone()
     }
 
-    /// Every issuer of this server, in the order of the configuration.
-    pub fn issuers(&self) -> &[IssuerUrl] {
-        self.shared.policy.issuers()
+    /// Every issuer of this server.
+    pub fn issuers(&self) -> Vec<IssuerUrl> {
+        self.read().policy.issuers().to_vec()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, ServedTable> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, ServedTable> {
+        self.shared.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,32 +1,35 @@
-//! Where keys come from: watched key files, the key sets of kube-apiserver's replicas, ConfigMaps and Secrets.
+//! Where keys come from: a key ring, watched key files, the key sets of kube-apiserver's replicas, ConfigMaps and Secrets.
 //!
 //! ```text
-//!  world ──▶ reading of every part ──▶ Parts (the last good reading of each) ──▶ Reporter ──▶ SourceEvent
+//!  world ──▶ reading of every part ──▶ Parts (the last good reading of each) ──▶ SourceReporter ──▶ SourceEvent
 //! ```
 //!
 //! Rules that every kind keeps:
 //!
 //! 1. Only public halves become values. What is no public key is skipped and named.
 //! 2. A part (a file, a value of a ConfigMap, a replica) that cannot be read keeps what it showed last until it is
-//!    really gone. Whether and how long a vanished key stays published is decided above, by
-//!    [`KeyUnion`](chancery_core::residence::KeyUnion).
-//! 3. An event is sent when it says something new, and not for every look.
+//!    really gone. One that was never read since the start makes the source incomplete. Whether and how long a vanished key stays published is decided above, by
+//!    [`IssuerKeys`](chancery_core::issuer_keys::IssuerKeys).
+//! 3. An event is sent when it says something new, and not for every look. Operators are told of each
+//!    ([`SourceHealth`]).
 
 use std::path::{Path, PathBuf};
 
-use chancery_core::PublicKey;
-use chancery_core::residence::SourceId;
+use chancery_cluster::cell::{CellStoreConfig, CellStoreError};
+use chancery_core::retention::SourceId;
+use chancery_core::ring::RingDecision;
+use chancery_core::{IssuerUrl, PublicKey};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+pub use self::health::SourceHealth;
 pub use self::once::read_once;
-use self::reporter::Reporter;
+use self::reporter::SourceReporter;
 
-#[cfg(feature = "kube")]
-pub mod cluster;
 #[cfg(feature = "kube")]
 pub mod config_map;
 pub mod files;
+mod health;
 #[cfg(feature = "kube")]
 pub mod kube_apiserver;
 #[cfg(feature = "kube")]
@@ -34,12 +37,13 @@ mod objects;
 mod once;
 mod parts;
 mod reporter;
+mod ring;
 #[cfg(feature = "kube")]
 pub mod secret;
 #[cfg(feature = "kube")]
 mod selection;
 
-/// One entry of `sources`: a name, and exactly one of `files`, `kubeApiserver`, `configMap` and `secret`.
+/// One entry of `sources`: a name, and exactly one of `files`, `ring`, `kubeApiserver`, `configMap` and `secret`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "SourceFields")]
 pub struct SourceConfig {
@@ -49,11 +53,20 @@ pub struct SourceConfig {
     pub kind: SourceKind,
 }
 
+impl SourceConfig {
+    /// Whether it is a key ring, which decides.
+    pub fn is_ring(&self) -> bool {
+        matches!(self.kind, SourceKind::Ring(_))
+    }
+}
+
 /// Where a source reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceKind {
     /// `files`: key files and folders of them.
     Files(files::FilesSource),
+    /// `ring`: a key ring, which decides.
+    Ring(CellStoreConfig),
     /// `kubeApiserver`: the key set that each replica of a control plane serves.
     #[cfg(feature = "kube")]
     KubeApiserver(kube_apiserver::KubeApiserverSource),
@@ -74,7 +87,7 @@ pub enum SourceEvent {
         /// Which source.
         source: SourceId,
     },
-    /// A complete reading: all keys that the source shows now.
+    /// A reading: all keys that the source shows now.
     Listed {
         /// Which source.
         source: SourceId,
@@ -82,6 +95,16 @@ pub enum SourceEvent {
         keys: Vec<PublicKey>,
         /// What gave no key, each as a phrase that names the place and the reason.
         skipped: Vec<String>,
+        /// Parts that were never read whole since the start. If there is one the listing is incomplete: its keys add
+        /// to what is known, and nothing that it lacks counts as dropped.
+        unread: Vec<String>,
+    },
+    /// A key ring was read: what it says is decided.
+    Decided {
+        /// Which source.
+        source: SourceId,
+        /// What the ring says.
+        decision: RingDecision,
     },
     /// The source is gone for good, as a replica that left the control plane.
     Gone {
@@ -102,12 +125,13 @@ pub enum SourceEvent {
 #[derive(Debug)]
 pub struct Source {
     id: SourceId,
-    reader: Reader,
+    reader: SourceReader,
 }
 
 #[derive(Debug)]
-enum Reader {
+enum SourceReader {
     Files(files::Files),
+    Ring(ring::Ring),
     #[cfg(feature = "kube")]
     KubeApiserver(Box<kube_apiserver::KubeApiserver>),
     #[cfg(feature = "kube")]
@@ -117,24 +141,30 @@ enum Reader {
 }
 
 impl Source {
-    /// Checks `config`, the entry at `position`, whose relative paths start at `base_dir`. Needs a tokio runtime.
+    /// Checks `config`, the entry of an issuer at `position`, whose relative paths start at `base`. Needs a tokio runtime.
     ///
     /// # Errors
     /// When something is missing, contradictory or unreadable, with the remedy. Nothing has been read from the
     /// network yet: a cluster that does not answer is no error here.
-    pub async fn open(config: &SourceConfig, position: usize, base_dir: &Path) -> Result<Self, SourceError> {
+    pub async fn open(
+        config: &SourceConfig,
+        position: usize,
+        issuer: &IssuerUrl,
+        base: &Path,
+    ) -> Result<Self, SourceError> {
         let reader = match &config.kind {
-            SourceKind::Files(config) => Reader::Files(files::Files::open(config, base_dir)?),
+            SourceKind::Files(config) => SourceReader::Files(files::Files::open(config, base)?),
+            SourceKind::Ring(config) => SourceReader::Ring(ring::Ring::open(config, issuer, base).await?),
             #[cfg(feature = "kube")]
-            SourceKind::KubeApiserver(config) => {
-                Reader::KubeApiserver(Box::new(kube_apiserver::KubeApiserver::open(config, base_dir).await?))
-            }
+            SourceKind::KubeApiserver(config) => SourceReader::KubeApiserver(Box::new(
+                kube_apiserver::KubeApiserver::open(config, base).await?,
+            )),
             #[cfg(feature = "kube")]
             SourceKind::ConfigMap(config) => {
-                Reader::ConfigMap(config_map::ConfigMaps::open(config, base_dir).await?)
+                SourceReader::ConfigMap(config_map::ConfigMaps::open(config, base).await?)
             }
             #[cfg(feature = "kube")]
-            SourceKind::Secret(config) => Reader::Secret(secret::Secrets::open(config, base_dir).await?),
+            SourceKind::Secret(config) => SourceReader::Secret(secret::Secrets::open(config, base).await?),
         };
         let name = config.name.clone().unwrap_or_else(|| config.kind.to_string());
         Ok(Self { id: SourceId { position, name }, reader })
@@ -145,9 +175,10 @@ impl Source {
         &self.id
     }
 
-    /// Reads and goes on reading; ends only when the receiver of the events is gone.
-    pub async fn run(self, events: mpsc::Sender<SourceEvent>) {
-        let reporter = Reporter::new(self.id, events.clone());
+    /// Reads and goes on reading; ends only when the receiver of the events is gone. Whatever it started has ended then,
+    /// but for a look at a file system that does not answer.
+    pub async fn run(self, events: mpsc::Sender<Box<SourceEvent>>, health: SourceHealth) {
+        let reporter = SourceReporter::new(self.id, events.clone(), health);
         tokio::select! {
             () = self.reader.run(reporter) => {}
             () = events.closed() => {}
@@ -155,16 +186,18 @@ impl Source {
     }
 }
 
-impl Reader {
-    async fn run(self, reporter: Reporter) {
+impl SourceReader {
+    /// Each boxed by itself: a file need not keep the room that a cluster takes.
+    async fn run(self, reporter: SourceReporter) {
         match self {
-            Self::Files(files) => files.run(reporter).await,
+            Self::Files(files) => Box::pin(files.run(reporter)).await,
+            Self::Ring(ring) => Box::pin(ring.run(reporter)).await,
             #[cfg(feature = "kube")]
-            Self::KubeApiserver(replicas) => replicas.run(reporter).await,
+            Self::KubeApiserver(replicas) => Box::pin(replicas.run(reporter)).await,
             #[cfg(feature = "kube")]
-            Self::ConfigMap(config_maps) => config_maps.run(reporter).await,
+            Self::ConfigMap(config_maps) => Box::pin(config_maps.run(reporter)).await,
             #[cfg(feature = "kube")]
-            Self::Secret(secrets) => secrets.run(reporter).await,
+            Self::Secret(secrets) => Box::pin(secrets.run(reporter)).await,
         }
     }
 }
@@ -189,27 +222,13 @@ pub enum SourceError {
         /// What came, what was expected, what to do.
         problem: String,
     },
-    /// A kubeconfig that cannot be used.
-    #[error("cannot use the kubeconfig {}: {problem}", path.display())]
-    Kubeconfig {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// No kubeconfig is given, and this is no pod.
-    #[error(
-        "no `kubeconfig` is given and this process is not in a pod ({0}); set `kubeconfig` to the path of one"
-    )]
-    NotInCluster(String),
-    /// A client for the cluster cannot be made.
-    #[error("cannot make a client for {url}: {problem}; check the kubeconfig's certificates and credentials")]
-    Client {
-        /// The API server's URL.
-        url: String,
-        /// Why.
-        problem: String,
-    },
+    /// The place of the key ring cannot be opened.
+    #[error("ring: {0}")]
+    Ring(#[from] CellStoreError),
+    /// The cluster cannot be reached by what is configured.
+    #[cfg(feature = "kube")]
+    #[error(transparent)]
+    Access(#[from] chancery_cluster::access::AccessError),
 }
 
 /// The YAML form of [`SourceConfig`].
@@ -218,6 +237,7 @@ pub enum SourceError {
 struct SourceFields {
     name: Option<String>,
     files: Option<files::FilesSource>,
+    ring: Option<CellStoreConfig>,
     kube_apiserver: Option<KubeApiserverFields>,
     config_map: Option<ConfigMapFields>,
     secret: Option<SecretFields>,
@@ -240,12 +260,13 @@ impl TryFrom<SourceFields> for SourceConfig {
     fn try_from(fields: SourceFields) -> Result<Self, Self::Error> {
         let kinds = [
             fields.files.map(|config| Ok(SourceKind::Files(config))),
+            fields.ring.map(|config| Ok(SourceKind::Ring(config))),
             fields.kube_apiserver.map(kube_apiserver_kind),
             fields.config_map.map(config_map_kind),
             fields.secret.map(secret_kind),
         ];
         let mut given = kinds.into_iter().flatten();
-        let expected = "exactly one of `files`, `kubeApiserver`, `configMap` and `secret`";
+        let expected = "exactly one of `files`, `ring`, `kubeApiserver`, `configMap` and `secret`";
         match (given.next(), given.count()) {
             (Some(kind), 0) => Ok(Self { name: fields.name, kind: kind? }),
             (Some(_), more) => {
@@ -288,6 +309,7 @@ impl std::fmt::Display for SourceKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Files(config) => config.fmt(f),
+            Self::Ring(config) => write!(f, "ring {config}"),
             #[cfg(feature = "kube")]
             Self::KubeApiserver(config) => config.fmt(f),
             #[cfg(feature = "kube")]
@@ -299,4 +321,4 @@ impl std::fmt::Display for SourceKind {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,96 +4,96 @@
 //! somebody withdraws it by hand. That is safe, but not tidy. And without it the id is derived from the issuer URL, so
 //! that a cluster that was made anew under the same URL passes for the old one.
 //!
-//! | store | for |
-//! |---|---|
-//! | [`directory`] | one process with a volume of its own |
-//! | `config_map` | replicas in a cluster, which share what they know |
+//! Each issuer has one document, in a cell that is changed only by compare-and-swap: in a directory of one process, or in
+//! a cluster where replicas share it ([`chancery_cluster::cell`]). The [`Recorder`] writes it while the service runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chancery_cluster::cell::{
+    Cell, CellError, CellStore, CellStoreConfig, CellStoreError, LaterFields, Schema, StoreMode, Stored, Swap,
+};
+use chancery_core::issuer_keys::KeyRecord;
 use chancery_core::marker::Edition;
-use chancery_core::residence::Record;
 use chancery_core::{IssuerUrl, Owner};
-use chancery_publisher::default_owner;
+use chancery_publisher::writer_key_file::first_decision_now;
 use rustls::crypto::aws_lc_rs::default_provider;
 use serde::{Deserialize, Serialize};
 
-use crate::config::StateConfig;
+mod recorder;
+mod writer_key;
 
-#[cfg(feature = "kube")]
-mod config_map;
-mod directory;
+pub use recorder::{Recorded, Recorder};
+pub use writer_key::{NoWriterKey, establish as establish_writer_key};
 
-pub(crate) use directory::replace;
+/// The documents with the state of the issuers.
+const STATE: Schema = Schema { name: "state", version: 1 };
 
 /// The state of one issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct Saved {
     /// Whose state it is, so that a file under a wrong name is not taken for another's.
     pub issuer: IssuerUrl,
     /// The id in the marker of everything that is published.
     #[serde(with = "owner_as_text")]
     pub owner: Owner,
-    /// The JWKS on each target that we last wrote or whose decisions we last adopted, by the target's name.
+    /// The targets that we have been at, by name, each with the JWKS that we last wrote there or last adopted.
     #[serde(default)]
-    pub targets: BTreeMap<String, Edition>,
+    pub targets: BTreeMap<String, Option<Edition>>,
     /// The keys.
     #[serde(default)]
-    pub record: Record,
+    pub record: KeyRecord,
+    /// What a later release has put there.
+    #[serde(flatten)]
+    pub later: LaterFields,
 }
 
 impl Saved {
     /// The state of an issuer of which nothing is known yet.
     pub fn begin(issuer: IssuerUrl, owner: Owner) -> Self {
-        Self { issuer, owner, targets: BTreeMap::new(), record: Record::default() }
+        Self {
+            issuer,
+            owner,
+            targets: BTreeMap::new(),
+            record: KeyRecord::begin(first_decision_now()),
+            later: LaterFields::default(),
+        }
+    }
+
+    /// Whether `newer` differs from this in nothing but the time for which keys have been missing, and that has grown.
+    /// A time that starts again is news: a crash before it is recorded must not shorten a key's retention.
+    fn has_only_aged(&self, newer: &Self) -> bool {
+        let mut aged = self.clone();
+        for (key, newer) in aged.record.keys.iter_mut().zip(&newer.record.keys) {
+            key.missing_for_seconds = key.missing_for_seconds.max(newer.missing_for_seconds);
+        }
+        aged == *newer
     }
 }
 
 /// Where the state of the issuers is kept.
 #[derive(Clone, Debug)]
-pub enum StateStore {
-    /// One file for each issuer.
-    Directory(directory::StateDirectory),
-    /// One entry of a ConfigMap for each issuer.
-    #[cfg(feature = "kube")]
-    ConfigMap(Box<config_map::StateConfigMap>),
-}
-
-/// What came of saving.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// It was saved.
-    Saved,
-    /// It was not, since another replica has saved something else in between.
-    Changed(Saved),
+pub struct StateStore {
+    cells: CellStore,
+    directory: Option<PathBuf>,
 }
 
 impl StateStore {
-    /// The store that a configuration names; relative paths start at `base`.
+    /// The store that a configuration names; relative paths start at `base`. Writing into a directory takes its lock,
+    /// for as long as anything of this store lives.
     ///
     /// # Errors
-    /// When it cannot be reached, or this build lacks it.
-    pub async fn open(config: &StateConfig, base: &Path) -> Result<Self, StateError> {
-        match (&config.directory, &config.config_map) {
-            (Some(directory), None) => Ok(Self::Directory(directory::StateDirectory::open(directory)?)),
-            #[cfg(feature = "kube")]
-            (None, Some(place)) => {
-                Ok(Self::ConfigMap(Box::new(config_map::StateConfigMap::open(place, base).await?)))
-            }
-            #[cfg(not(feature = "kube"))]
-            (None, Some(_)) => {
-                let _ = base;
-                Err(StateError::NotBuilt)
-            }
-            _ => Err(StateError::OnePlace),
-        }
+    /// When it cannot be reached or another process writes there, or this build lacks it.
+    pub async fn open(config: &CellStoreConfig, base: &Path, mode: StoreMode) -> Result<Self, StateError> {
+        let cells = config.open(base, mode).await?;
+        Ok(Self { cells, directory: config.directory.clone() })
     }
 
-    /// The state of an issuer; begun with a random id, or the one that is `configured`, when there is none yet.
+    /// The state of an issuer, ready to be recorded; begun with a random id, or the one that is `configured`, when there
+    /// is none yet. In a store that is only read, what is begun is not saved.
     ///
     /// # Errors
     /// When it is there but cannot be read: starting without it would turn our own keys into foreign ones. When it
@@ -102,25 +102,33 @@ impl StateStore {
         &self,
         issuer: &IssuerUrl,
         configured: Option<&Owner>,
-    ) -> Result<Saved, StateError> {
-        let saved = match self.load(issuer).await? {
-            Some(saved) => saved,
-            None => {
-                let owner = configured.cloned().unwrap_or_else(random_owner);
-                let begun = Saved::begin(issuer.clone(), owner);
-                match self.save(&begun, None).await? {
-                    Kept::Saved => begun,
-                    Kept::Changed(theirs) => theirs,
-                }
+    ) -> Result<Recorder, StateError> {
+        let begun = || Saved::begin(issuer.clone(), configured.cloned().unwrap_or_else(random_owner));
+        let recorder = match self.load(issuer).await? {
+            Some(stored) => Recorder::new(self.cell(issuer), stored.document, Some(stored.version)),
+            None if self.cells.mode() == StoreMode::ReadOnly => {
+                Recorder::new(self.cell(issuer), begun(), None)
             }
+            None => self.begin(begun()).await?,
         };
+        let saved = &recorder.saved().owner;
         match configured {
-            Some(configured) if *configured != saved.owner => Err(StateError::OtherOwner {
+            Some(configured) if configured != saved => Err(StateError::OtherOwner {
                 issuer: issuer.to_string(),
-                saved: saved.owner,
+                saved: saved.clone(),
                 configured: configured.clone(),
             }),
-            _ => Ok(saved),
+            _ => Ok(recorder),
+        }
+    }
+
+    async fn begin(&self, begun: Saved) -> Result<Recorder, StateError> {
+        let cell = self.cell(&begun.issuer);
+        match cell.swap(&begun, None).await? {
+            Swap::Swapped(version) => Ok(Recorder::new(cell, begun, Some(version))),
+            Swap::Lost(Some(theirs)) => Ok(Recorder::new(cell, theirs.document, Some(theirs.version))),
+            // Somebody made it and deleted it at once.
+            Swap::Lost(None) => Ok(Recorder::new(cell, begun, None)),
         }
     }
 
@@ -128,58 +136,35 @@ impl StateStore {
     ///
     /// # Errors
     /// When it is there but cannot be read.
-    pub async fn load(&self, issuer: &IssuerUrl) -> Result<Option<Saved>, StateError> {
-        let saved = match self {
-            Self::Directory(directory) => directory.load(issuer)?,
-            #[cfg(feature = "kube")]
-            Self::ConfigMap(config_map) => config_map.load(issuer).await?,
-        };
-        match saved {
-            Some(saved) if saved.issuer != *issuer => {
-                Err(StateError::OtherIssuer { issuer: issuer.to_string(), found: saved.issuer.to_string() })
-            }
-            saved => Ok(saved),
+    pub async fn load(&self, issuer: &IssuerUrl) -> Result<Option<Stored<Saved>>, StateError> {
+        match self.cell(issuer).load().await? {
+            Some(stored) if stored.document.issuer != *issuer => Err(StateError::OtherIssuer {
+                issuer: issuer.to_string(),
+                found: stored.document.issuer.to_string(),
+            }),
+            stored => Ok(stored),
         }
     }
 
-    /// Replaces the state of an issuer whole, if it is still what was `known` where others write it too.
-    ///
-    /// # Errors
-    /// When the store cannot be written. The old state is whole then.
-    pub async fn save(&self, saved: &Saved, known: Option<&Saved>) -> Result<Kept, StateError> {
-        match self {
-            Self::Directory(directory) => {
-                // It has no other writer whose work could be lost.
-                let _ = known;
-                directory.save(saved).map(|()| Kept::Saved)
-            }
-            #[cfg(feature = "kube")]
-            Self::ConfigMap(config_map) => config_map.save(saved, known).await,
-        }
+    /// Where the state of an issuer is.
+    pub fn cell(&self, issuer: &IssuerUrl) -> Cell<Saved> {
+        self.cells.cell(issuer.as_str(), STATE)
+    }
+
+    /// Where other documents are kept beside the state.
+    pub fn cells(&self) -> &CellStore {
+        &self.cells
     }
 
     /// The directory, for what is kept beside the state.
     pub fn directory(&self) -> Option<&Path> {
-        match self {
-            Self::Directory(directory) => Some(directory.path()),
-            #[cfg(feature = "kube")]
-            Self::ConfigMap(_) => None,
-        }
+        self.directory.as_deref()
     }
 
     /// Whether other replicas read and write it too: then the leader alone may.
     pub fn is_shared(&self) -> bool {
-        !matches!(self, Self::Directory(_))
+        self.cells.is_shared()
     }
-}
-
-/// The name of an issuer's state: letters, digits, hyphens and underscores.
-fn name_of(issuer: &IssuerUrl) -> String {
-    format!("{}.json", default_owner(issuer))
-}
-
-fn read(bytes: &[u8], place: impl FnOnce() -> String) -> Result<Saved, StateError> {
-    serde_json::from_slice(bytes).map_err(|source| StateError::Unreadable { place: place(), source })
 }
 
 /// `chancery-` and 128 random bits: a cluster that was made anew must not pass for the one before it.
@@ -208,22 +193,17 @@ mod owner_as_text {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// Nowhere or at two places.
-    #[error("`state` names no place or two; expected one of `directory` and `configMap`")]
-    OnePlace,
-    /// The configured place is not a directory.
-    #[error("state directory {} does not exist; create it, writable for this process alone", .0.display())]
-    NoDirectory(PathBuf),
-    /// A record that is not ours or was damaged.
+    /// The place cannot be opened.
+    #[error("state: {0}")]
+    Place(CellStoreError),
+    /// A document that is not ours or was damaged.
     #[error(
-        "{place} cannot be read; restore it from a backup, or remove it and run `chancery publish restore`, which goes on from what is published"
+        "the state is damaged; restore it from a backup, or remove it and run `chancery publish restore`, which goes on from what is published"
     )]
-    Unreadable {
-        /// Which file or entry.
-        place: String,
-        /// Why.
-        source: serde_json::Error,
-    },
+    Damaged(#[source] CellError),
+    /// It cannot be reached, or another process writes there.
+    #[error(transparent)]
+    Cell(CellError),
     /// The state of another issuer.
     #[error("the state of {issuer} is that of {found}; put each issuer's state back under its own name")]
     OtherIssuer {
@@ -244,68 +224,103 @@ pub enum StateError {
         /// The id in the configuration.
         configured: Owner,
     },
-    /// The file system refused.
-    #[error("state file {} cannot be used", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The cluster cannot be reached by what configuration and environment say.
-    #[cfg(feature = "kube")]
-    #[error("state: {0}")]
-    Access(#[from] crate::source::SourceError),
-    /// The API server refused.
-    #[cfg(feature = "kube")]
-    #[error("state {place} cannot be used; grant get and update on it, and create on configmaps: {source}")]
-    Cluster {
-        /// Which ConfigMap.
-        place: String,
-        /// Why.
-        source: Box<kube::Error>,
-    },
-    /// A build without the feature `kube`.
-    #[error("`state.configMap` needs a cluster, which this build cannot reach; build with `--features kube`")]
-    NotBuilt,
+}
+
+impl From<CellStoreError> for StateError {
+    fn from(error: CellStoreError) -> Self {
+        match error {
+            CellStoreError::Cell(error) => error.into(),
+            error => Self::Place(error),
+        }
+    }
+}
+
+impl From<CellError> for StateError {
+    fn from(error: CellError) -> Self {
+        match error {
+            CellError::Unreadable { .. } => Self::Damaged(error),
+            error => Self::Cell(error),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use chancery_publisher::default_owner;
+
     use super::*;
+
+    async fn open(directory: &Path, mode: StoreMode) -> Result<StateStore, StateError> {
+        let config = CellStoreConfig::of_directory(directory);
+        StateStore::open(&config, Path::new(""), mode).await
+    }
+
+    fn issuer(url: &str) -> IssuerUrl {
+        url.parse().unwrap()
+    }
+
+    /// The one file of a directory.
+    fn only_file(directory: &Path) -> PathBuf {
+        let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files.into_iter().next().unwrap()
+    }
 
     #[tokio::test]
     async fn an_issuer_keeps_the_id_it_began_with() {
         let directory = tempfile::tempdir().unwrap();
-        let config = StateConfig { directory: Some(directory.path().to_owned()), config_map: None };
-        let state = StateStore::open(&config, Path::new("")).await.unwrap();
-        let issuer: IssuerUrl = "https://id.example.com/a".parse().unwrap();
-        assert_eq!(state.load(&issuer).await.unwrap(), None);
+        let state = open(directory.path(), StoreMode::ReadWrite).await.unwrap();
+        let a = issuer("https://id.example.com/a");
+        assert_eq!(state.load(&a).await.unwrap(), None);
 
-        let mut saved = state.establish(&issuer, None).await.unwrap();
-        assert_ne!(saved.owner, default_owner(&issuer));
-        assert_ne!(saved.owner, random_owner());
-        let kid = "JHJehTTTZlsspKHT-GaJxK7Kd1NQgZJu3fyK6K_QDYU".parse().unwrap();
-        saved.record = Record { tombstones: vec![kid], ..Record::default() };
-        assert_eq!(state.save(&saved, None).await.unwrap(), Kept::Saved);
-        assert_eq!(state.establish(&issuer, Some(&saved.owner)).await.unwrap(), saved);
+        let begun = state.establish(&a, None).await.unwrap().saved().clone();
+        assert_ne!(begun.owner, default_owner(&a));
+        assert_ne!(begun.owner, random_owner());
+        assert_eq!(*state.establish(&a, Some(&begun.owner)).await.unwrap().saved(), begun);
 
-        let other = state.establish(&issuer, Some(&random_owner())).await.unwrap_err().to_string();
-        assert!(other.contains(saved.owner.as_str()), "{other}");
-        let path = directory.path().join(name_of(&issuer));
-        std::fs::rename(&path, directory.path().join(name_of(&"https://b.example.com".parse().unwrap())))
-            .unwrap();
-        let moved = state.load(&"https://b.example.com".parse().unwrap()).await;
-        assert!(matches!(moved, Err(StateError::OtherIssuer { .. })));
-        std::fs::write(&path, "{").unwrap();
-        assert!(matches!(state.load(&issuer).await, Err(StateError::Unreadable { .. })));
+        let other = state.establish(&a, Some(&random_owner())).await.unwrap_err().to_string();
+        assert!(other.contains(begun.owner.as_str()), "{other}");
+    }
+
+    #[tokio::test]
+    async fn a_document_under_a_wrong_name_and_a_damaged_one_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = open(directory.path(), StoreMode::ReadWrite).await.unwrap();
+        let (a, b) = (issuer("https://id.example.com/a"), issuer("https://id.example.com/b"));
+        state.establish(&a, None).await.unwrap();
+        let file = only_file(directory.path());
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("example.com/a", "example.com/b")).unwrap();
+        assert!(matches!(state.load(&a).await, Err(StateError::OtherIssuer { .. })));
+        assert_eq!(state.load(&b).await.unwrap(), None);
+        std::fs::write(&file, "{").unwrap();
+        let damaged = state.load(&a).await.unwrap_err();
+        assert!(damaged.to_string().contains("chancery publish restore"), "{damaged}");
+    }
+
+    #[tokio::test]
+    async fn a_check_pins_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = open(directory.path(), StoreMode::ReadOnly).await.unwrap();
+        state.establish(&issuer("https://id.example.com/a"), None).await.unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]
     async fn exactly_one_place_that_exists() {
-        let missing = StateConfig { directory: Some("/no/such/directory".into()), config_map: None };
-        assert!(matches!(StateStore::open(&missing, Path::new("")).await, Err(StateError::NoDirectory(_))));
-        let nowhere = StateConfig { directory: None, config_map: None };
-        assert!(matches!(StateStore::open(&nowhere, Path::new("")).await, Err(StateError::OnePlace)));
+        let missing = open(Path::new("/no/such/directory"), StoreMode::ReadWrite).await;
+        assert!(matches!(missing, Err(StateError::Cell(CellError::File(_)))));
+        let nowhere = CellStoreConfig::default();
+        let opened = StateStore::open(&nowhere, Path::new(""), StoreMode::ReadWrite).await;
+        assert!(matches!(opened, Err(StateError::Place(CellStoreError::OnePlace))));
+    }
+
+    #[test]
+    fn what_a_later_release_has_written_is_kept() {
+        let text = r#"{"issuer":"https://a.example","owner":"a","record":{"keys":[],"tombstones":[],"new":1},"writerKey":"x"}"#;
+        let saved: Saved = serde_json::from_str(text).unwrap();
+        assert_eq!(saved.later.get("writerKey"), Some(&"x".into()));
+        assert!(serde_json::to_string(&saved).unwrap().contains(r#""writerKey":"x""#));
     }
 }

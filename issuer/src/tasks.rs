@@ -1,27 +1,64 @@
-//! The tasks of the process, by how they end.
+//! Tasks that are joined, each with a name to say which of them ended.
 
-use tokio::task::JoinSet;
+use std::collections::HashMap;
 
-/// The tasks of the process, by how they end.
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// Tasks that end together. Dropping them ends them where they stand.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    /// Reconcilers and uploaders: end between two rounds.
-    pub writing: JoinSet<()>,
-    /// Servers: end when requests in flight are answered.
-    pub serving: JoinSet<()>,
-    /// Whoever only watches: dropped where it stands.
-    pub watching: JoinSet<()>,
+    running: JoinSet<()>,
+    names: HashMap<Id, String>,
 }
 
 impl Tasks {
-    /// Resolves when a task ended that should have run on.
-    pub async fn lost(&mut self) -> String {
-        let lost = tokio::select! {
-            Some(lost) = self.writing.join_next() => lost,
-            Some(lost) = self.serving.join_next() => lost,
-            Some(lost) = self.watching.join_next() => lost,
-            else => return std::future::pending().await,
-        };
-        lost.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string())
+    /// Starts a task that an operator knows as `name`.
+    pub fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        let id = self.running.spawn(task).id();
+        self.names.insert(id, name.into());
+    }
+
+    /// Resolves when a task ended, with its name and how it ended; never while there is none.
+    pub async fn ended(&mut self) -> String {
+        match self.running.join_next_with_id().await {
+            Some(Ok((id, ()))) => format!("{} returned", self.name(id)),
+            Some(Err(error)) => format!("{}: {}", self.name(error.id()), how(&error)),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until all of them have ended by themselves.
+    pub async fn join_all(&mut self) {
+        while self.running.join_next().await.is_some() {}
+    }
+
+    /// Ends all of them where they stand, and waits until they have.
+    pub async fn end(&mut self) {
+        self.running.shutdown().await;
+    }
+
+    fn name(&mut self, id: Id) -> String {
+        self.names.remove(&id).unwrap_or_default()
+    }
+}
+
+fn how(error: &JoinError) -> &'static str {
+    if error.is_panic() { "it panicked, as standard error tells" } else { "it was ended" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_is_named() {
+        let mut tasks = Tasks::default();
+        tasks.spawn("the one that stays", std::future::pending());
+        tasks.spawn("the one that returns", async {});
+        assert_eq!(tasks.ended().await, "the one that returns returned");
+        tasks.spawn("the one that panics", async { panic!("as a test") });
+        assert!(tasks.ended().await.starts_with("the one that panics: it panicked"));
+        tasks.end().await;
+        tasks.join_all().await;
     }
 }

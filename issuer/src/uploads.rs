@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tracing::{debug, error, info, warn};
 
+use crate::conditions::{ConditionStore, ConditionType, Subject, Verdict};
 use crate::index::Publication;
 use crate::metrics::{Metrics, PublishResult, SinkLabels};
 use crate::pace::{LastProblem, Round};
@@ -39,6 +40,7 @@ pub(crate) struct Uploader {
     adopt: bool,
     view: watch::Sender<SinkView>,
     metrics: Arc<Metrics>,
+    conditions: Arc<ConditionStore>,
     problem: LastProblem,
     foreign: Vec<KeyId>,
 }
@@ -47,7 +49,7 @@ impl Round for Uploader {
     async fn work(&mut self, publication: &Publication) -> bool {
         let desired = DesiredUpload {
             jwks: publication.documents.jwks(),
-            tombstones: &publication.tombstones,
+            withdrawals: &publication.withdrawals,
             owner: &self.owner,
             adopt_unmarked: self.adopt,
         };
@@ -63,24 +65,48 @@ impl Round for Uploader {
         }
     }
 
-    fn rest(&mut self) {
+    fn overdue(&self) -> impl Fn() + Send + 'static {
+        let (metrics, labels) = (self.metrics.clone(), self.labels());
+        let (conditions, subject) = (self.conditions.clone(), self.subject());
+        move || {
+            metrics.sinks().uploaded(&labels, PublishResult::Failed, Timestamp::now());
+            let verdict =
+                Verdict::unknown(ConditionType::Uploaded, "NoAnswer", "a round hangs; see the sink");
+            conditions.set(&subject, &verdict);
+        }
+    }
+
+    fn stand_down(&mut self) {
+        // Another replica says what it holds.
+        self.conditions.forget(&self.subject());
         self.shows(Vec::new());
     }
+}
+
+/// A sink that is open, and who we are there.
+pub struct OpenSink<'a> {
+    /// What the configuration says of it.
+    pub config: &'a SinkConfig,
+    /// Whose keys are put there.
+    pub owner: Owner,
+    /// Where they go.
+    pub sink: Arc<dyn JwksSink>,
 }
 
 impl Uploader {
     /// The uploader to a sink that is open.
     pub fn new(
         issuer: &IssuerUrl,
-        (config, owner): (&SinkConfig, Owner),
-        sink: Arc<dyn JwksSink>,
+        opened: OpenSink<'_>,
         metrics: Arc<Metrics>,
+        conditions: Arc<ConditionStore>,
     ) -> Self {
+        let OpenSink { config, owner, sink } = opened;
         let name = config.display_name();
         let view = watch::Sender::new(SinkView { name: name.clone(), held: Vec::new() });
         let (problem, foreign) = (LastProblem::default(), Vec::new());
         let (issuer, adopt) = (issuer.clone(), config.adopt);
-        Self { issuer, name, sink, owner, adopt, view, metrics, problem, foreign }
+        Self { issuer, name, sink, owner, adopt, view, metrics, conditions, problem, foreign }
     }
 
     /// What the sink holds, now and later.
@@ -94,6 +120,8 @@ impl Uploader {
         self.metrics.sinks().uploaded(&labels, result, Timestamp::now());
         self.metrics.sinks().foreign_keys_are(&labels, done.foreign.len());
         self.problem.is_over();
+        let verdict = Verdict::good(ConditionType::Uploaded, "UpToDate", "the sink holds every key");
+        self.conditions.set(&self.subject(), &verdict);
         self.shows(done.result);
         match done.upload {
             None => debug!(issuer = %self.issuer, sink = self.name, "up to date"),
@@ -117,14 +145,25 @@ impl Uploader {
         };
         self.metrics.sinks().uploaded(&self.labels(), result, Timestamp::now());
         self.shows(Vec::new());
-        let text = crate::chain(problem);
+        let text = crate::error_chain(problem);
+        let reason = match result {
+            PublishResult::Blocked => "Blocked",
+            PublishResult::Raced => "Raced",
+            _ => "Failed",
+        };
+        self.conditions.set(&self.subject(), &Verdict::bad(ConditionType::Uploaded, reason, &text));
         if self.problem.is_new(&text) {
-            error!(issuer = %self.issuer, sink = self.name, "not uploaded: {text}");
+            let request = problem.request_id();
+            error!(issuer = %self.issuer, sink = self.name, request.id = request, "not uploaded: {text}");
         }
     }
 
     fn shows(&self, held: Vec<KeyId>) {
         self.view.send_replace(SinkView { name: self.name.clone(), held });
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::sink(&self.issuer, &self.name)
     }
 
     fn labels(&self) -> SinkLabels {

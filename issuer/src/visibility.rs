@@ -1,85 +1,92 @@
-//! Keeps the visibility record of one issuer: takes what was seen, lets time run, saves, and shows it to whoever asks.
+//! Keeps the visibility record of one issuer: takes what was observed, lets time run, saves, and shows it to whoever asks.
 //!
 //! ```text
 //!  outside view ──┐
-//!  uploaded copies├─ Observation ─▶ Keeper ──▶ record (core::visibility) ──▶ file, metrics, condition `Visible`
-//!  our own writers┘                                   └─▶ Shown: the admin port, a rotation
+//!  uploaded copies├─ ObservationEvent ─▶ Keeper ──▶ record (core::visibility) ──▶ document, metrics, `Visible`
+//!  our own writers┘                                   └─▶ VisibilitySnapshot: the admin port, a rotation
 //! ```
 //!
-//! Whoever sees something says when the seeing ended, so that a queue in between adds no time.
+//! The replica that publishes observes and writes the document; the others read it, and tell by its counter and their
+//! own clocks whether it is kept up ([`chancery_core::visibility::RecordReader`]). Whoever observes says when that
+//! ended, so that a queue in between adds no time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_core::visibility::{Change, Sighting, Visibility};
+use chancery_cluster::cell::{Cell, CellError, Stored};
+use chancery_core::visibility::{Observation, OriginObservation, RecordReader};
 use chancery_core::{IssuerUrl, KeyId, PublicKey};
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
-use tracing::{error, info, warn};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::error;
 
-use crate::conditions::{Board, Subject};
+use crate::conditions::{ConditionStore, Subject};
 use crate::index::Publication;
+use crate::leadership::Leading;
 use crate::metrics::{Metrics, ViewLabels};
+use crate::pace::LastProblem;
+use crate::published_history::PublishedHistory;
 
 mod answer;
-mod file;
+mod document;
+mod snapshot;
 mod verdict;
+mod writer;
 
-pub use answer::{Question, answer};
-pub use file::{VisibilityFile, VisibilityFileError};
-
-/// Times are saved this often when nothing but time changes, so that a crash costs no more of a wait.
-const SAVE_EVERY: Duration = Duration::from_secs(60);
+pub use answer::{VisibilityQuestion, answer};
+pub use document::{VISIBILITY, VisibilityDocument};
+pub use snapshot::VisibilitySnapshot;
+use writer::Writer;
 
 /// What somebody found out about a view.
 #[derive(Clone, Debug)]
-pub enum Observation {
+pub enum ObservationEvent {
     /// Its edges were read.
-    Sighted {
+    Edges {
         /// What was seen.
-        sighting: Sighting,
+        observation: Observation,
         /// When the last of it was read.
         ended: Instant,
     },
-    /// A writer found keys missing in what stands behind it.
-    Missing {
-        /// The view.
-        view: String,
-        /// What lacks the keys.
-        origin: String,
-        /// The keys.
-        kids: BTreeSet<KeyId>,
-    },
+    /// A writer read or wrote what stands behind it.
+    Origin(OriginObservation),
 }
 
-impl Observation {
-    /// A sighting that has ended now.
-    pub fn seen(sighting: Sighting) -> Self {
-        Self::Sighted { sighting, ended: Instant::now() }
+impl ObservationEvent {
+    /// An observation that has ended now.
+    pub fn just_ended(observation: Observation) -> Self {
+        Self::Edges { observation, ended: Instant::now() }
     }
 }
 
-/// The record as it was at some time.
-#[derive(Clone, Debug)]
-pub struct Shown {
-    record: Visibility,
-    at: Instant,
-}
-
-impl Shown {
-    /// The record as it is now: what was seen grows older while nobody looks.
-    pub fn now(&self) -> Visibility {
-        let mut record = self.record.clone();
-        record.elapse(self.at.elapsed());
-        record
-    }
-}
-
-/// How far apart two sightings of a view may be when one is due `every` so often: one may be missed, and one may take
-/// as long as it takes.
-pub fn patience(every: Duration) -> Duration {
+/// How far apart two observations of a view may be when one is due `every` so often: one may be missed, and one may
+/// take as long as it takes.
+pub fn longest_gap(every: Duration) -> Duration {
     every.saturating_mul(2).saturating_add(Duration::from_secs(60))
+}
+
+/// What the configuration says about the record.
+#[derive(Clone, Debug)]
+pub struct RecordSettings {
+    /// Every place that should be observed, also where nobody looks.
+    pub views: Vec<String>,
+    /// How far apart two observations of a view may be.
+    pub longest_gap: Duration,
+    /// How often a view is observed.
+    pub every: Duration,
+    /// No cache is believed to keep anything for longer, if that is set.
+    pub longest_lifetime: Option<Duration>,
+    /// What the declared relying parties need.
+    pub usual_wait: Duration,
+}
+
+impl RecordSettings {
+    /// How often the document is written when nothing but time changes, and how often it is read: so that even then,
+    /// no reader takes it for older than the longest gap, or waits long for what was observed.
+    fn pace(&self) -> Duration {
+        (self.longest_gap / 3).min(self.every).max(Duration::from_secs(1))
+    }
 }
 
 /// The task that owns one issuer's record.
@@ -87,108 +94,177 @@ pub fn patience(every: Duration) -> Duration {
 pub struct Keeper {
     /// Whose keys.
     pub issuer: IssuerUrl,
-    /// The record, with whatever was saved.
-    pub record: Visibility,
-    /// What is seen. The sender may be cloned for whoever sees something.
-    pub observations: mpsc::Receiver<Observation>,
+    /// What is recorded.
+    pub settings: RecordSettings,
+    /// Where the record is kept, if anywhere.
+    pub cell: Option<Cell<VisibilityDocument>>,
+    /// Whether this replica observes.
+    pub leading: Leading,
+    /// What is observed. The sender may be cloned for whoever observes something.
+    pub events: mpsc::Receiver<Box<ObservationEvent>>,
     /// Where the record is shown.
-    pub shown: watch::Sender<Shown>,
-    /// Where it is saved.
-    pub file: Option<VisibilityFile>,
+    pub snapshots: watch::Sender<VisibilitySnapshot>,
     /// What should be seen.
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
+    /// What our targets hold and held.
+    pub history: Arc<PublishedHistory>,
     /// Where conditions go.
-    pub board: Arc<Board>,
+    pub conditions: Arc<ConditionStore>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
 }
 
+/// What this replica does with the record.
+enum Role {
+    Writes(Box<Writer>),
+    Reads(Follower),
+}
+
+/// A replica that reads what another one observes, by a clock that starts with it.
+struct Follower {
+    reader: RecordReader,
+    started: Instant,
+}
+
+impl Follower {
+    fn begin() -> Self {
+        Self { reader: RecordReader::default(), started: Instant::now() }
+    }
+}
+
 impl Keeper {
-    /// What a record shows before anything was seen.
-    pub fn show(record: &Visibility) -> watch::Sender<Shown> {
-        watch::Sender::new(Shown { record: record.clone(), at: Instant::now() })
+    /// What is shown before anything is known.
+    pub fn nothing_known(settings: &RecordSettings) -> watch::Sender<VisibilitySnapshot> {
+        let reader = RecordReader::default();
+        watch::Sender::new(VisibilitySnapshot::read(reader, Instant::now(), settings.usual_wait))
     }
 
-    /// Runs until nobody is left who could see anything.
+    /// Runs until nobody is left who could observe anything.
     pub async fn run(mut self) {
-        let mut counted = Instant::now();
-        let mut saved = None;
-        let mut seen_once = self.proven();
-        while let Some(observation) = self.observations.recv().await {
-            let (view, changes) = match observation {
-                Observation::Sighted { sighting, ended } => {
-                    self.record.elapse(ended.saturating_duration_since(counted));
-                    counted = counted.max(ended);
-                    (sighting.view.clone(), self.record.observe(sighting))
-                }
-                Observation::Missing { view, origin, kids } => {
-                    let changes = self.record.found_missing(&view, &origin, &kids);
-                    (view, changes)
-                }
+        let mut tick = interval(self.settings.pace());
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut role = Role::Reads(Follower::begin());
+        let mut problem = LastProblem::default();
+        loop {
+            let mut leading = self.leading.clone();
+            let (event, ticked) = tokio::select! {
+                event = self.events.recv() => match event {
+                    Some(event) => (Some(event), false),
+                    None => return,
+                },
+                () = leading.changed() => (None, false),
+                _ = tick.tick() => (None, true),
             };
-            changes.iter().for_each(|change| self.say(&view, change));
-            seen_once.extend(self.proven());
-            let due = saved.is_none_or(|saved: Instant| saved.elapsed() >= SAVE_EVERY);
-            if (due || !changes.is_empty()) && self.save() {
-                saved = Some(Instant::now());
-            }
-            self.judge(&view, &seen_once);
-            self.count(&view);
-            self.shown.send_replace(Shown { record: self.record.clone(), at: counted });
-        }
-    }
-
-    /// The keys that were seen for any time, by view: one that is missed then was there.
-    fn proven(&self) -> BTreeSet<(String, KeyId)> {
-        let views = self.record.views();
-        let keys = views.flat_map(|(name, view)| view.keys().map(move |(kid, time)| (name, kid, time)));
-        let seen = keys.filter(|(_, _, time)| !time.is_zero());
-        seen.map(|(name, kid, _)| (name.to_owned(), kid.clone())).collect()
-    }
-
-    fn say(&self, view: &str, change: &Change) {
-        match change {
-            Change::Appeared { kid } => info!(issuer = %self.issuer, view, %kid, "every edge shows this key"),
-            Change::Gap { kid, edge, after } => {
-                let wanted =
-                    self.publications.borrow().as_ref().is_some_and(|p| p.documents.jwks().contains(kid));
-                if wanted {
-                    warn!(issuer = %self.issuer, view, %kid, edge, seconds = after.as_secs(), "a key is not shown any more, its time starts again");
-                } else {
-                    info!(issuer = %self.issuer, view, %kid, edge, "a key that is not published any more is gone");
+            // Boxed: what a turn takes is not kept between turns.
+            match Box::pin(self.turn(&mut role, event.map(|event| *event), ticked)).await {
+                Ok(()) => problem.is_over(),
+                Err(error) => {
+                    let text = crate::error_chain(&error);
+                    if problem.is_new(&text) {
+                        error!(issuer = %self.issuer, "the visibility record cannot be kept: {text}");
+                    }
                 }
             }
-            Change::LongestMaxAge(longest) => {
-                info!(issuer = %self.issuer, view, seconds = longest.as_secs(), "no key may sign sooner after its publication than this, for which a document may be kept");
+        }
+    }
+}
+
+impl Keeper {
+    /// One turn after an event, a change of leadership or a tick.
+    async fn turn(
+        &mut self,
+        role: &mut Role,
+        event: Option<ObservationEvent>,
+        ticked: bool,
+    ) -> Result<(), KeeperError> {
+        let leads = self.leading.now();
+        match role {
+            Role::Reads(_) if leads => {
+                let stored = self.load().await?;
+                let writer = Writer::begin(&self.issuer, &self.settings, stored, &self.history);
+                *role = Role::Writes(Box::new(writer));
             }
+            Role::Writes(_) if !leads => {
+                self.stand_down();
+                *role = Role::Reads(Follower::begin());
+            }
+            _ => {}
+        }
+        match role {
+            Role::Writes(writer) => self.write(writer, event).await,
+            Role::Reads(follower) if ticked => self.read(follower).await,
+            Role::Reads(_) => Ok(()),
         }
     }
 
-    /// Whether the file is up to date.
-    fn save(&self) -> bool {
-        let Some(file) = &self.file else { return true };
-        match file.save(&self.record.record()) {
-            Ok(()) => true,
-            Err(problem) => {
-                error!(issuer = %self.issuer, "cannot save what was seen: {}", crate::chain(&problem));
-                false
+    async fn load(&self) -> Result<Option<Stored<VisibilityDocument>>, KeeperError> {
+        let Some(cell) = &self.cell else { return Ok(None) };
+        match cell.load().await? {
+            Some(stored) if stored.document.issuer != self.issuer => {
+                Err(KeeperError::OtherIssuer { place: cell.place(), found: stored.document.issuer })
             }
+            stored => Ok(stored),
         }
     }
 
-    fn judge(&self, name: &str, seen_once: &BTreeSet<(String, KeyId)>) {
-        let Some(publication) = self.publications.borrow().clone() else { return };
-        let Some((_, view)) = self.record.views().find(|(known, _)| *known == name) else { return };
-        let was_seen = |kid: &KeyId| seen_once.contains(&(name.to_owned(), kid.clone()));
-        let verdict = verdict::visible(publication.documents.jwks(), view, was_seen);
-        self.board.set(&Subject::view(&self.issuer, name), &verdict);
-    }
-
-    fn count(&self, name: &str) {
-        let Some((_, view)) = self.record.views().find(|(known, _)| *known == name) else { return };
-        let labels = ViewLabels::new(&self.issuer, name);
+    async fn write(&self, writer: &mut Writer, event: Option<ObservationEvent>) -> Result<(), KeeperError> {
         let publication = self.publications.borrow().clone();
-        let wanted = publication.iter().flat_map(|publication| publication.documents.jwks().keys());
-        self.metrics.visibility().seen(&labels, view, wanted.map(PublicKey::key_id));
+        let published = publication.iter().flat_map(|publication| publication.documents.jwks().keys());
+        let published: BTreeSet<&KeyId> = published.map(PublicKey::key_id).collect();
+        if let Some(event) = event {
+            // Before anything is published, everything that was recorded still concerns us.
+            let view = writer.take(event, |kid| publication.is_none() || published.contains(kid));
+            self.judge(&view, writer, publication.as_deref());
+        }
+        self.snapshots.send_replace(VisibilitySnapshot::observed(
+            writer.record().record(),
+            writer.counted(),
+            self.settings.usual_wait,
+        ));
+        match &self.cell {
+            Some(cell) if writer.is_due(&self.settings, &self.history) => {
+                Ok(writer.write(cell, &self.settings, &self.history).await?)
+            }
+            _ => Ok(()),
+        }
     }
+
+    /// Follows what the replica that publishes observes.
+    async fn read(&self, Follower { reader, started }: &mut Follower) -> Result<(), KeeperError> {
+        let Some(stored) = self.load().await? else { return Ok(()) };
+        self.history.restore(&stored.document.published);
+        reader.read(stored.document.record, started.elapsed());
+        let snapshot = VisibilitySnapshot::read(reader.clone(), *started, self.settings.usual_wait);
+        self.snapshots.send_replace(snapshot);
+        Ok(())
+    }
+
+    /// Forgets what was said: another replica observes now.
+    fn stand_down(&self) {
+        for view in &self.settings.views {
+            self.conditions.forget(&Subject::view(&self.issuer, view));
+        }
+    }
+
+    fn judge(&self, name: &str, writer: &Writer, publication: Option<&Publication>) {
+        let record = writer.record().record();
+        let Some((_, view)) = record.views().find(|(known, _)| *known == name) else { return };
+        let labels = ViewLabels::new(&self.issuer, name);
+        let wanted = publication.into_iter().flat_map(|publication| publication.documents.jwks().keys());
+        self.metrics.visibility().observed(&labels, view, wanted.map(PublicKey::key_id));
+        if let Some(publication) = publication {
+            let was_seen = |kid: &KeyId| writer.was_seen(name, kid);
+            let verdict = verdict::visible(publication.documents.jwks(), view, was_seen);
+            self.conditions.set(&Subject::view(&self.issuer, name), &verdict);
+        }
+    }
+}
+
+/// Why the record cannot be kept.
+#[derive(Debug, thiserror::Error)]
+enum KeeperError {
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    #[error("{place} is the visibility record of {found}; put each issuer's record back under its own name")]
+    OtherIssuer { place: String, found: IssuerUrl },
 }

@@ -76,10 +76,19 @@ fn a_configuration_of_sinks_alone_is_complete_and_a_bad_sink_is_refused_with_its
     }
 }
 
+const GOOD: &str = "issuers:\n  - url: https://id.example.com\n    sources:\n      - files: { paths: [sa.pub] }\n    targets:\n      - to: { directory: { path: www } }\n";
+
+/// [`GOOD`] with `from` replaced by `to` is refused, with this line and word.
+fn assert_refused(from: &str, to: &str, (line, word): (u64, &str)) {
+    let bad = GOOD.replace(from, to);
+    assert_ne!(bad, GOOD, "the test does not change anything: {from}");
+    let error = Config::parse(&bad, Path::new("chancery.yaml")).unwrap_err().to_string();
+    assert!(error.contains(&format!("line {line}")) && error.contains(word), "{bad}\n{error}");
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused_with_its_line() {
-    let good = "issuers:\n  - url: https://id.example.com\n    sources:\n      - files: { paths: [sa.pub] }\n    targets:\n      - to: { directory: { path: www } }\n";
-    Config::parse(good, Path::new("chancery.yaml")).unwrap();
+    Config::parse(GOOD, Path::new("chancery.yaml")).unwrap();
     for (from, to, line, word) in [
         ("url: https", "url: http", 2, "https://"),
         ("    targets:", "    target:", 5, "target"),
@@ -89,18 +98,69 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("issuers:", "issuer:", 1, "issuer"),
         ("    sources:\n      - files: { paths: [sa.pub] }", "    sources: []", 2, "no `sources`"),
         ("    targets:\n      - to: { directory: { path: www } }", "    owner: a b", 5, "visible ASCII"),
-        ("    targets:\n      - to: { directory: { path: www } }", "    residence: soon", 5, ""),
+        ("    targets:\n      - to: { directory: { path: www } }", "    retention: soon", 5, ""),
         (
             "    targets:\n      - to: { directory: { path: www } }",
             "    verify: { every: 0s }",
-            2,
+            5,
             "1s or more",
         ),
         ("    targets:\n      - to: { directory: { path: www } }\n", "", 1, "neither"),
     ] {
-        let bad = good.replace(from, to);
-        assert_ne!(bad, good, "the test does not change anything: {from}");
-        let error = Config::parse(&bad, Path::new("chancery.yaml")).unwrap_err().to_string();
-        assert!(error.contains(&format!("line {line}")) && error.contains(word), "{bad}\n{error}");
+        assert_refused(from, to, (line, word));
     }
+}
+
+#[test]
+fn what_a_key_or_a_relying_party_would_suffer_from_is_refused_with_its_line() {
+    for (from, to, line, word) in [
+        ("    targets:", "    retention: 0s\n    targets:", 5, "lifetime of the longest token"),
+        (
+            "path: www } }",
+            "path: www } }\n        publicUrl: 'http://cdn.example.com'",
+            6,
+            "expected https://HOST",
+        ),
+        ("path: www } }", "path: www } }\n        publicUrl: file:///etc/passwd", 6, "expected https://HOST"),
+        ("path: www } }", "path: www } }\n        publicUrl: ''", 6, "expected https://HOST"),
+        (
+            "path: www } }",
+            "path: www } }\n      - to: { directory: { path: www } }",
+            7,
+            "two targets are called",
+        ),
+        (
+            "path: www } }",
+            "path: www }, name: issuer URL }\n        publicUrl: https://cdn.example.com",
+            6,
+            "two views are called \"issuer URL\"",
+        ),
+        (
+            "path: www } }",
+            "path: www }, name: a }\n        publicUrl: https://cdn.example.com\n    sinks:\n      - { name: a, configMap: { namespace: n, name: c } }",
+            9,
+            "two views are called \"a\"",
+        ),
+        (
+            "paths: [sa.pub] }",
+            "paths: [sa.pub] }\n        name: a\n      - files: { paths: [b.pub] }\n        name: a",
+            6,
+            "two sources are called",
+        ),
+        (
+            "path: www } }\n",
+            "path: www } }\nstate: { directory: s }\nleaderElection: { name: l }\n",
+            7,
+            "do not share",
+        ),
+    ] {
+        assert_refused(from, to, (line, word));
+    }
+}
+
+#[test]
+fn a_public_url_with_a_password_is_refused_and_the_password_is_not_said() {
+    let text = "issuers:\n  - url: https://id.example.com\n    sources:\n      - files: { paths: [sa.pub] }\n    targets:\n      - to: { directory: { path: www } }\n        publicUrl: https://me:topsecret@cdn.example.com\n";
+    let error = Config::parse(text, Path::new("chancery.yaml")).unwrap_err().to_string();
+    assert!(error.contains("cdn.example.com") && !error.contains("me:topsecret"), "{error}");
 }

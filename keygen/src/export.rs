@@ -1,17 +1,18 @@
 //! What a distribution takes to sign with our key from its first start: files, as values.
 //!
-//! One renderer per [`Distribution`], each a pure function from a [`Request`] to [`ExportFile`]s. The README beside
-//! the files carries the kube-apiserver flags and the steps. [`crate::files::place_below`] writes them.
+//! One renderer per [`Distribution`], each a pure function from a [`ExportRequest`] to [`ExportFile`]s. The README beside
+//! the files carries the kube-apiserver flags and the steps. [`chancery_files::place_below`] writes them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use chancery_core::{IssuerUrl, PublicKey};
+use chancery_files::{Access, NewFile};
 use zeroize::Zeroizing;
 
-use crate::files::{Access, NewFile};
 use crate::{Key, KeyError, PrivateKey};
 
+mod accepted;
 mod capi_secret;
 mod flags;
 mod k3s;
@@ -58,7 +59,7 @@ impl Distribution {
     ///
     /// # Errors
     /// When the distribution cannot take these keys or issuers, with the reason.
-    pub fn render(self, request: &Request<'_>) -> Result<Vec<ExportFile>, ExportError> {
+    pub fn render(self, request: &ExportRequest<'_>) -> Result<Vec<ExportFile>, ExportError> {
         match self {
             Self::Kubeadm => kubeadm::render(request),
             Self::Kind => kind::render(request),
@@ -91,7 +92,7 @@ pub struct DistributionError(String);
 
 /// What is to be exported.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct ExportRequest<'a> {
     /// The key that signs.
     pub signing_key: &'a PrivateKey,
     /// Further keys whose tokens are accepted, in order, without the signing key.
@@ -108,7 +109,7 @@ pub struct Request<'a> {
     pub directory: &'a str,
 }
 
-impl Request<'_> {
+impl ExportRequest<'_> {
     /// The public keys to verify with, the signing key's first.
     fn public_keys(&self) -> impl Iterator<Item = &PublicKey> {
         let further = self.further_keys.iter().map(Key::public_key);

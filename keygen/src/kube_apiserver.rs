@@ -6,7 +6,7 @@
 //! tokens which the same file cannot verify. Both skip what they cannot read without a word.
 
 use chancery_core::key::PublicKeyError;
-use chancery_core::pem::SkipReason;
+use chancery_core::key_file::SkipReason;
 
 use crate::Unusable;
 use crate::pem_file::{Content, Encoding, PemBlock};
@@ -49,7 +49,8 @@ impl PemBlock {
                 Unusable::Sealed
                 | Unusable::LegacyEncrypted
                 | Unusable::WrongPassphrase
-                | Unusable::SealingScheme(_),
+                | Unusable::SealingScheme(_)
+                | Unusable::SealingCost(_),
             ) => Verdict::Skipped(ENCRYPTED),
             Content::Private(_, encoding) => match (self.label.as_str(), encoding) {
                 ("RSA PRIVATE KEY", Encoding::Pkcs1)
@@ -60,7 +61,9 @@ impl PemBlock {
                 ),
             },
             // We refuse these, kube-apiserver does not.
-            Content::Unusable(Unusable::RsaSize(_) | Unusable::MultiPrime) => Verdict::Read,
+            Content::Unusable(Unusable::RsaSize(_) | Unusable::MultiPrime | Unusable::WrongPoint) => {
+                Verdict::Read
+            }
             Content::Public(..) => Verdict::Skipped("public; a signing file needs a private key"),
             Content::Unusable(Unusable::Algorithm(name))
                 if go_parses(name) && self.label == "PRIVATE KEY" =>
@@ -84,7 +87,8 @@ impl PemBlock {
                 Unusable::Sealed
                 | Unusable::LegacyEncrypted
                 | Unusable::WrongPassphrase
-                | Unusable::SealingScheme(_),
+                | Unusable::SealingScheme(_)
+                | Unusable::SealingCost(_),
             ) => Verdict::Skipped(ENCRYPTED),
             Content::Private(key, Encoding::Pkcs8) if !key.is_rsa() => Verdict::Skipped(
                 "an EC private key in PKCS#8, of which it tries SEC1 alone; convert it with `chancery keygen import`",
@@ -92,6 +96,8 @@ impl PemBlock {
             Content::Private(..)
             | Content::Public(..)
             | Content::Unusable(Unusable::RsaSize(_) | Unusable::MultiPrime) => Verdict::Read,
+            Content::Unusable(Unusable::WrongPoint) if self.label == "EC PRIVATE KEY" => Verdict::Read,
+            Content::Unusable(reason) if has_odd_size(reason) => Verdict::Read,
             Content::Unusable(reason) if self.is_p224(reason) => Verdict::Fatal(
                 "on P-224; it is taken, and kube-apiserver then serves no discovery document and no JWKS",
             ),
@@ -116,6 +122,14 @@ impl PemBlock {
             _ => false,
         }
     }
+}
+
+/// Whether it is an RSA key of a size that nobody verifies with, which a key file takes all the same.
+fn has_odd_size(reason: &Unusable) -> bool {
+    let (Unusable::Public(error) | Unusable::Skipped(SkipReason::Certificate(error))) = reason else {
+        return false;
+    };
+    matches!(error, PublicKeyError::RsaTooShort(_) | PublicKeyError::RsaTooLong(_))
 }
 
 /// The kinds of PKCS#8 key that Go parses although kube-apiserver cannot sign with them.

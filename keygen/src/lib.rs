@@ -2,20 +2,22 @@
 //!
 //! | room | what is in it |
 //! |---|---|
+//! | [`key_error`] | what can fail with a key that is in our hands |
 //! | [`key_spec`] | [`KeySpec`], the kinds of key that can be made |
 //! | [`private_key`] | [`PrivateKey`], the only type of the project that holds private material |
+//! | [`signing_key`] | [`SigningKey`], which signs bytes |
 //! | [`pem_file`] | [`PemFile`], every block of a file named, readable or not |
 //! | [`unusable`] | why a block gives no key, with the remedy |
 //! | [`kube_apiserver`] | what kube-apiserver makes of the same block |
 //! | [`passphrase`], [`seal`] | PBES2 PKCS#8, which OpenSSL opens |
-//! | [`files`] | exclusive, synced, all-or-nothing creation of files |
 //! | [`key_pair`] | the two files of a key, written and read back |
+//! | [`secret_file`] | reading what may hold a private key |
 //! | [`export`] | the files that a distribution takes, as pure functions |
 //!
-//! Data flows one way: bytes -> [`PemFile`] -> [`Key`] -> rendered files -> [`files::place`].
+//! Data flows one way: bytes -> [`PemFile`] -> [`Key`] -> rendered files -> [`chancery_files::place`].
 
 pub mod export;
-pub mod files;
+pub mod key_error;
 pub mod key_pair;
 pub mod key_spec;
 pub mod kube_apiserver;
@@ -23,14 +25,17 @@ pub mod passphrase;
 pub mod pem_file;
 pub mod private_key;
 pub mod seal;
+pub mod secret_file;
+pub mod signing_key;
 pub mod unusable;
 
 mod algorithm_name;
-mod jwt;
-mod signing_key;
+mod library_key;
 
+pub use key_error::KeyError;
 pub use key_spec::KeySpec;
 pub use passphrase::Passphrase;
 pub use pem_file::{Key, PemFile};
-pub use private_key::{KeyError, PrivateKey};
+pub use private_key::PrivateKey;
+pub use signing_key::SigningKey;
 pub use unusable::Unusable;

@@ -1,10 +1,11 @@
 //! A PEM file with every block named: the keys in it, and what could not be read and why.
 
 use chancery_core::PublicKey;
-use chancery_core::pem::{self, Block, SkipReason};
+use chancery_core::key::PublicKeyError;
+use chancery_core::key_file::{self, SkipReason};
+use chancery_core::pem::{self, Block, Shape};
 use pkcs8::PrivateKeyInfoRef;
 use pkcs8::der::Decode;
-use zeroize::Zeroizing;
 
 use crate::unusable::foreign;
 use crate::{Passphrase, PrivateKey, Unusable, seal};
@@ -88,9 +89,9 @@ impl Key {
 }
 
 impl PemFile {
-    /// Reads every block of `text`; sealed ones with `passphrase`, if there is one.
-    pub fn read(text: &str, passphrase: Option<&Passphrase>) -> Self {
-        let blocks = pem::blocks(text).into_iter().map(|block| PemBlock::read(block, passphrase));
+    /// Reads every block of `file`; sealed ones with `passphrase`, if there is one.
+    pub fn read<T: AsRef<[u8]> + ?Sized>(file: &T, passphrase: Option<&Passphrase>) -> Self {
+        let blocks = pem::blocks(file).into_iter().map(|block| PemBlock::read(block, passphrase));
         Self { blocks: blocks.collect() }
     }
 }
@@ -105,18 +106,19 @@ impl PemBlock {
         }
     }
 
-    fn read(mut block: Block, passphrase: Option<&Passphrase>) -> Self {
-        let body = block.body.take().map(Zeroizing::new);
-        let content = match body {
-            None => Content::Unusable(Unusable::Broken),
-            Some(_) if block.legacy_encrypted => Content::Unusable(Unusable::LegacyEncrypted),
-            Some(body) => read_body(&mut block, &body, passphrase).unwrap_or_else(Content::Unusable),
+    fn read(block: Block<'_>, passphrase: Option<&Passphrase>) -> Self {
+        let content = match block.decode() {
+            Err(fault) => Content::Unusable(fault.into()),
+            Ok(_) if block.is_called_encrypted() && block.shape() == Shape::Other => {
+                Content::Unusable(Unusable::LegacyEncrypted)
+            }
+            Ok(body) => read_body(&block, &body, passphrase).unwrap_or_else(Content::Unusable),
         };
         Self { position: block.position, label: block.label, content }
     }
 }
 
-fn read_body(block: &mut Block, body: &[u8], passphrase: Option<&Passphrase>) -> Result<Content, Unusable> {
+fn read_body(block: &Block<'_>, body: &[u8], passphrase: Option<&Passphrase>) -> Result<Content, Unusable> {
     let private = |key, encoding| Content::Private(Box::new(key), encoding);
     if block.label == seal::LABEL {
         let passphrase = passphrase.ok_or(Unusable::Sealed)?;
@@ -134,19 +136,19 @@ fn read_body(block: &mut Block, body: &[u8], passphrase: Option<&Passphrase>) ->
     if sec1::EcPrivateKey::from_der(body).is_ok() {
         return PrivateKey::from_sec1_der(body).map(|key| private(key, Encoding::Sec1));
     }
-    if block.label == "EC PRIVATE KEY" {
-        // What parses as far as the scalar and no further spells its curve out.
-        return Err(if has_explicit_curve(body) { Unusable::UnnamedCurve } else { Unusable::Garbled });
+    let is_private = block.label.ends_with("PRIVATE KEY");
+    match read_public(block, body) {
+        // A public key under the label of a private one is one: the body decides.
+        Err(Unusable::Skipped(_) | Unusable::Public(PublicKeyError::NotSpki)) if is_private => {
+            // What parses as far as the scalar and no further spells its curve out.
+            Err(if has_explicit_curve(body) { Unusable::UnnamedCurve } else { Unusable::Garbled })
+        }
+        read => read,
     }
-    if block.label.ends_with("PRIVATE KEY") {
-        return Err(Unusable::Garbled);
-    }
-    read_public(block, body)
 }
 
-fn read_public(block: &mut Block, body: &[u8]) -> Result<Content, Unusable> {
-    block.body = Some(body.to_vec());
-    let key = pem::public_key_of(block).map_err(|reason| match reason {
+fn read_public(block: &Block<'_>, body: &[u8]) -> Result<Content, Unusable> {
+    let key = key_file::public_key_of(block).map_err(|reason| match reason {
         SkipReason::PublicKey(error) => Unusable::Public(error),
         other => Unusable::Skipped(other),
     })?;

@@ -9,8 +9,8 @@ use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use sec1::{EcParameters, EcPrivateKey};
 use zeroize::Zeroizing;
 
-use crate::signing_key::{Refused, SigningCurve, SigningKey};
-use crate::{KeySpec, Unusable, algorithm_name};
+use crate::library_key::{LibraryKey, Refused, SigningCurve};
+use crate::{KeyError, KeySpec, SigningKey, Unusable, algorithm_name};
 
 const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -22,7 +22,6 @@ pub struct PrivateKey {
     signing: SigningKey,
     /// The body of the PEM block that kube-apiserver reads in every place: PKCS#1 or SEC1.
     traditional_der: Zeroizing<Vec<u8>>,
-    public: PublicKey,
 }
 
 impl PrivateKey {
@@ -34,8 +33,8 @@ impl PrivateKey {
     /// When the cryptographic library fails.
     pub fn generate(spec: KeySpec) -> Result<Self, KeyError> {
         let refused = |_| KeyError::Generate(spec);
-        let signing = SigningKey::generate(spec).map_err(refused)?;
-        Self::from_signing_key(signing).map_err(|_| KeyError::Generate(spec))
+        let signing = LibraryKey::generate(spec).map_err(refused)?;
+        Self::from_library_key(signing).map_err(|_| KeyError::Generate(spec))
     }
 
     /// Reads DER `RSAPrivateKey` (PKCS#1, RFC 8017 appendix A.1.2).
@@ -53,7 +52,7 @@ impl PrivateKey {
         if numbers.version() == pkcs1::Version::Multi {
             return Err(Unusable::MultiPrime);
         }
-        Self::from_signing_key(SigningKey::from_pkcs1(der).map_err(|_| Unusable::Inconsistent)?)
+        Self::from_library_key(LibraryKey::from_pkcs1(der).map_err(|_| Unusable::Inconsistent)?)
     }
 
     /// Reads DER `ECPrivateKey` (SEC1, RFC 5915) that names its curve.
@@ -65,7 +64,14 @@ impl PrivateKey {
         let Some(EcParameters::NamedCurve(oid)) = key.parameters else { return Err(Unusable::UnnamedCurve) };
         let curve = SigningCurve::from_oid(&oid.to_string())
             .ok_or_else(|| Unusable::Curve(algorithm_name::of(oid)))?;
-        Self::from_signing_key(SigningKey::from_sec1(curve, der).map_err(|_| Unusable::Inconsistent)?)
+        let signing = LibraryKey::from_sec1(curve, der).map_err(|_| {
+            let without_point = EcPrivateKey { public_key: None, ..key }.to_der().map(Zeroizing::new);
+            match without_point.map(|der| LibraryKey::from_sec1(curve, &der)) {
+                Ok(Ok(_)) => Unusable::WrongPoint,
+                _ => Unusable::Inconsistent,
+            }
+        })?;
+        Self::from_library_key(signing)
     }
 
     /// Reads DER `PrivateKeyInfo` or `OneAsymmetricKey` (PKCS#8, RFC 5208 and RFC 5958).
@@ -88,22 +94,32 @@ impl PrivateKey {
         }
     }
 
-    fn from_signing_key(signing: SigningKey) -> Result<Self, Unusable> {
+    fn from_library_key(library: LibraryKey) -> Result<Self, Unusable> {
         let inconsistent = |_: Refused| Unusable::Inconsistent;
-        let traditional_der = signing.to_traditional_der().map_err(inconsistent)?;
-        let spki_der = signing.public_spki_der().map_err(inconsistent)?;
+        let traditional_der = library.to_traditional_der().map_err(inconsistent)?;
+        let spki_der = library.public_spki_der().map_err(inconsistent)?;
         let public = PublicKey::from_spki_der(&spki_der).map_err(Unusable::Public)?;
-        Ok(Self { signing, traditional_der, public })
+        Ok(Self { signing: SigningKey::new(library, public), traditional_der })
     }
 
     /// The public half.
     pub fn public_key(&self) -> &PublicKey {
-        &self.public
+        self.signing.public_key()
+    }
+
+    /// What signs.
+    pub fn signing_key(&self) -> &SigningKey {
+        &self.signing
+    }
+
+    /// What signs, without the encoding that can be written to a file.
+    pub fn into_signing_key(self) -> SigningKey {
+        self.signing
     }
 
     /// Whether the key is RSA, as k3s and the OpenShift installer require.
     pub fn is_rsa(&self) -> bool {
-        matches!(self.signing, SigningKey::Rsa(_))
+        matches!(self.signing.library(), LibraryKey::Rsa(_))
     }
 
     /// The PEM block that kube-apiserver reads both as signing file and as key file: `RSA PRIVATE KEY` with
@@ -120,42 +136,14 @@ impl PrivateKey {
 
     /// DER `PrivateKeyInfo` (PKCS#8, RFC 5208).
     pub(crate) fn to_pkcs8_der(&self) -> Result<Zeroizing<Vec<u8>>, KeyError> {
-        self.signing.to_pkcs8_der().map_err(|_| KeyError::Encode)
-    }
-
-    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
-        self.signing.sign(message).map_err(|_| KeyError::Sign(self.public.key_id().to_string()))
+        self.signing.library().to_pkcs8_der().map_err(|_| KeyError::Encode)
     }
 }
 
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PrivateKey").field("key_id", self.public.key_id()).finish_non_exhaustive()
+        f.debug_struct("PrivateKey").field("key_id", self.public_key().key_id()).finish_non_exhaustive()
     }
-}
-
-/// What can fail with a key that is in our hands.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyError {
-    /// The library could not make a key.
-    #[error(
-        "the cryptographic library could not make an {0} key; try again, and check that the system has memory and a working random number generator"
-    )]
-    Generate(KeySpec),
-    /// The key could not be encoded.
-    #[error(
-        "the cryptographic library could not encode the key; this is a defect, report it without the key"
-    )]
-    Encode,
-    /// The key with this id could not sign.
-    #[error(
-        "the cryptographic library could not sign with key {0}; this is a defect, report it without the key"
-    )]
-    Sign(String),
-    /// The key could not be sealed.
-    #[error("the key could not be sealed; this is a defect, report it without the key")]
-    Seal,
 }
 
 #[cfg(test)]

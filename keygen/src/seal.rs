@@ -7,7 +7,8 @@ use aws_lc_rs::rand;
 use pkcs8::der::asn1::AnyRef;
 use pkcs8::der::pem::LineEnding;
 use pkcs8::der::{Decode, Reader as _};
-use pkcs8::pkcs5::{self, pbes2};
+use pkcs8::pkcs5;
+use pkcs8::pkcs5::pbes2::{self, Kdf};
 use pkcs8::spki::AlgorithmIdentifierRef;
 use pkcs8::{EncryptedPrivateKeyInfoRef, PrivateKeyInfoRef};
 use zeroize::Zeroizing;
@@ -19,6 +20,15 @@ pub const LABEL: &str = "ENCRYPTED PRIVATE KEY";
 
 /// Rounds of PBKDF2-HMAC-SHA256: what OWASP's Password Storage Cheat Sheet asks for. Fewer make guessing cheaper.
 const ITERATIONS: u32 = 600_000;
+
+/// The most rounds of PBKDF2 that are gone through to open a key: some ten seconds.
+const MOST_ITERATIONS: u32 = 10_000_000;
+
+/// The most memory that scrypt may ask for, 128 * N * r bytes. OpenSSL takes 32 MiB unless it is told otherwise.
+const MOST_MEMORY: u64 = 256 << 20;
+
+/// The most work that scrypt may ask for, 128 * N * r * p bytes: a few seconds.
+const MOST_WORK: u64 = 1 << 30;
 
 impl PrivateKey {
     /// Seals the key, as PEM. `openssl pkey -passin file:PASSPHRASE_FILE` opens it.
@@ -45,6 +55,7 @@ impl PrivateKey {
     pub fn from_sealed_der(der: &[u8], passphrase: &Passphrase) -> Result<Self, Unusable> {
         let scheme = |name: &str| Unusable::SealingScheme(name.to_owned());
         let sealed = EncryptedPrivateKeyInfoRef::from_der(der).map_err(|_| unknown_scheme(der))?;
+        check_cost(&sealed)?;
         let plain = sealed.decrypt(passphrase.expose()).map_err(|error| match error {
             pkcs8::Error::EncryptedPrivateKey(pkcs5::Error::NoPbes1CryptSupport) => scheme("PBES1"),
             pkcs8::Error::EncryptedPrivateKey(
@@ -57,6 +68,28 @@ impl PrivateKey {
             Err(Unusable::Garbled) => Err(Unusable::WrongPassphrase),
             read => read,
         }
+    }
+}
+
+/// Refuses to pay what only somebody would ask who wants to stop us: the file names the cost of opening it.
+fn check_cost(sealed: &EncryptedPrivateKeyInfoRef<'_>) -> Result<(), Unusable> {
+    let pkcs5::EncryptionScheme::Pbes2(parameters) = &sealed.encryption_algorithm else { return Ok(()) };
+    let too_much = |cost: String| Err(Unusable::SealingCost(cost));
+    match &parameters.kdf {
+        Kdf::Pbkdf2(kdf) if kdf.iteration_count > MOST_ITERATIONS => {
+            too_much(format!("{} rounds of PBKDF2, expected at most {MOST_ITERATIONS}", kdf.iteration_count))
+        }
+        Kdf::Scrypt(kdf) => {
+            let (n, r, p) = (kdf.cost_parameter, u64::from(kdf.block_size), u64::from(kdf.parallelization));
+            let memory = n.saturating_mul(r).saturating_mul(128);
+            if memory > MOST_MEMORY || memory.saturating_mul(p) > MOST_WORK {
+                return too_much(format!(
+                    "scrypt with N={n}, r={r}, p={p}, expected 128*N*r of at most {MOST_MEMORY} bytes, and with p of at most {MOST_WORK}"
+                ));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,135 +1,111 @@
-//! The cached key of the cryptographic library.
+//! A key that is ready to sign, and what it makes: JWS signatures and compact JWTs (RFC 7515, RFC 7519).
 
-use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING,
-    EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, RSA_PKCS1_SHA256,
-};
-use pkcs8::PrivateKeyInfoRef;
-use pkcs8::der::Decode;
-use zeroize::Zeroizing;
+use std::fmt;
 
-use crate::KeySpec;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chancery_core::PublicKey;
 
-/// The library refused, without saying why.
-pub(crate) struct Refused;
+use crate::KeyError;
+use crate::library_key::LibraryKey;
 
-/// A key that is ready to sign. Parsing one takes longer than signing with it, so it is done once. The library
-/// wipes its memory when it is dropped.
-pub(crate) enum SigningKey {
-    Rsa(RsaKeyPair),
-    Ecdsa(EcdsaKeyPair),
+/// A private key in the form in which it signs: parsed once, with its JWS header made once. It has no encoding to give
+/// away, and `Debug` shows the key id alone.
+///
+/// Kubernetes' external signer (KEP-740) is handed encoded claims and answers with header and signature: it needs
+/// [`SigningKey::header`], and [`SigningKey::sign`] over `header.claims`, and nothing is encoded anew.
+pub struct SigningKey {
+    library: LibraryKey,
+    header: String,
+    public: PublicKey,
 }
 
 impl SigningKey {
-    pub(crate) fn generate(spec: KeySpec) -> Result<Self, Refused> {
-        let rsa = |size| RsaKeyPair::generate(size).map(Self::Rsa);
-        let ecdsa = |algorithm| EcdsaKeyPair::generate(algorithm).map(Self::Ecdsa);
-        match spec {
-            KeySpec::Rsa2048 => rsa(KeySize::Rsa2048),
-            KeySpec::Rsa3072 => rsa(KeySize::Rsa3072),
-            KeySpec::Rsa4096 => rsa(KeySize::Rsa4096),
-            KeySpec::P256 => ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING),
-            KeySpec::P384 => ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING),
-            KeySpec::P521 => ecdsa(&ECDSA_P521_SHA512_FIXED_SIGNING),
-        }
-        .map_err(|_| Refused)
+    pub(crate) fn new(library: LibraryKey, public: PublicKey) -> Self {
+        let header = format!(r#"{{"alg":"{}","kid":"{}","typ":"JWT"}}"#, public.algorithm(), public.key_id());
+        Self { library, header: URL_SAFE_NO_PAD.encode(header), public }
     }
 
-    /// From an `RSAPrivateKey` (RFC 8017 appendix A.1.2), whose numbers are checked against each other.
-    pub(crate) fn from_pkcs1(der: &[u8]) -> Result<Self, Refused> {
-        RsaKeyPair::from_der(der).map(Self::Rsa).map_err(|_| Refused)
+    pub(crate) fn library(&self) -> &LibraryKey {
+        &self.library
     }
 
-    /// From an `ECPrivateKey` (RFC 5915) that names `curve`; its public point, if there is one, is checked.
-    pub(crate) fn from_sec1(curve: SigningCurve, der: &[u8]) -> Result<Self, Refused> {
-        EcdsaKeyPair::from_private_key_der(curve.signing_algorithm(), der)
-            .map(Self::Ecdsa)
-            .map_err(|_| Refused)
+    /// The public half.
+    pub fn public_key(&self) -> &PublicKey {
+        &self.public
     }
 
-    /// The traditional form: `RSAPrivateKey` or, with curve and public point, `ECPrivateKey`.
-    pub(crate) fn to_traditional_der(&self) -> Result<Zeroizing<Vec<u8>>, Refused> {
-        match self {
-            Self::Rsa(_) => {
-                let pkcs8 = self.to_pkcs8_der()?;
-                let info = PrivateKeyInfoRef::from_der(&pkcs8).map_err(|_| Refused)?;
-                Ok(Zeroizing::new(info.private_key.as_bytes().to_vec()))
-            }
-            Self::Ecdsa(pair) => {
-                let der: EcPrivateKeyRfc5915Der<'_> = pair.private_key().as_der().map_err(|_| Refused)?;
-                Ok(Zeroizing::new(der.as_ref().to_vec()))
-            }
-        }
+    /// The JWS header that names algorithm, key id and `JWT`, in base64url.
+    pub fn header(&self) -> &str {
+        &self.header
     }
 
-    /// `PrivateKeyInfo` (RFC 5208).
-    pub(crate) fn to_pkcs8_der(&self) -> Result<Zeroizing<Vec<u8>>, Refused> {
-        match self {
-            Self::Rsa(pair) => {
-                let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| Refused)?;
-                Ok(Zeroizing::new(der.as_ref().to_vec()))
-            }
-            Self::Ecdsa(pair) => {
-                let document = pair.to_pkcs8v1().map_err(|_| Refused)?;
-                Ok(Zeroizing::new(document.as_ref().to_vec()))
-            }
-        }
+    /// The signature over `signing_input`, which is header and claims in base64url with a dot between them
+    /// (RFC 7515 section 5.1). ECDSA gives `R || S` of fixed length, not DER (RFC 7518 section 3.4).
+    ///
+    /// # Errors
+    /// Only if the cryptographic library fails.
+    pub fn sign(&self, signing_input: &[u8]) -> Result<Vec<u8>, KeyError> {
+        self.library.sign(signing_input).map_err(|_| KeyError::Sign(self.public.key_id().to_string()))
     }
 
-    /// `SubjectPublicKeyInfo` (RFC 5280 section 4.1).
-    pub(crate) fn public_spki_der(&self) -> Result<Vec<u8>, Refused> {
-        let der: PublicKeyX509Der<'_> = match self {
-            Self::Rsa(pair) => pair.public_key().as_der(),
-            Self::Ecdsa(pair) => pair.public_key().as_der(),
-        }
-        .map_err(|_| Refused)?;
-        Ok(der.as_ref().to_vec())
-    }
-
-    /// A JWS signature (RFC 7518 sections 3.3 and 3.4): ECDSA as `R || S` of fixed length, not as DER.
-    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Refused> {
-        let random = SystemRandom::new();
-        match self {
-            Self::Rsa(pair) => {
-                let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(|_| Refused)?;
-                Ok(signature)
-            }
-            Self::Ecdsa(pair) => {
-                let signature = pair.sign(&random, message).map_err(|_| Refused)?;
-                Ok(signature.as_ref().to_vec())
-            }
-        }
+    /// A compact JWT over `claims`, which are signed as given: nothing is added, checked or encoded anew.
+    ///
+    /// # Errors
+    /// As [`SigningKey::sign`].
+    pub fn jwt(&self, claims: &[u8]) -> Result<String, KeyError> {
+        let mut jwt = format!("{}.", self.header);
+        URL_SAFE_NO_PAD.encode_string(claims, &mut jwt);
+        let signature = self.sign(jwt.as_bytes())?;
+        jwt.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature, &mut jwt);
+        Ok(jwt)
     }
 }
 
-/// A curve that can sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SigningCurve {
-    P256,
-    P384,
-    P521,
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey").field("key_id", self.public.key_id()).finish_non_exhaustive()
+    }
 }
 
-impl SigningCurve {
-    /// From the number of the curve (RFC 5480 section 2.1.1.1).
-    pub(crate) fn from_oid(oid: &str) -> Option<Self> {
-        match oid {
-            "1.2.840.10045.3.1.7" => Some(Self::P256),
-            "1.3.132.0.34" => Some(Self::P384),
-            "1.3.132.0.35" => Some(Self::P521),
-            _ => None,
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ParsedPublicKey,
+        RSA_PKCS1_2048_8192_SHA256, VerificationAlgorithm,
+    };
+    use serde_json::{Value, json};
 
-    fn signing_algorithm(self) -> &'static EcdsaSigningAlgorithm {
-        match self {
-            Self::P256 => &ECDSA_P256_SHA256_FIXED_SIGNING,
-            Self::P384 => &ECDSA_P384_SHA384_FIXED_SIGNING,
-            Self::P521 => &ECDSA_P521_SHA512_FIXED_SIGNING,
+    use super::*;
+    use crate::{KeySpec, PrivateKey};
+
+    #[test]
+    fn the_public_half_verifies_what_was_signed_and_nothing_else() {
+        let cases: [(KeySpec, &'static dyn VerificationAlgorithm, usize); 4] = [
+            (KeySpec::Rsa2048, &RSA_PKCS1_2048_8192_SHA256, 256),
+            (KeySpec::P256, &ECDSA_P256_SHA256_FIXED, 64),
+            (KeySpec::P384, &ECDSA_P384_SHA384_FIXED, 96),
+            (KeySpec::P521, &ECDSA_P521_SHA512_FIXED, 132),
+        ];
+        for (spec, verification, length) in cases {
+            let key = PrivateKey::generate(spec).unwrap();
+            let claims = json!({"iss": "https://id.example.com", "sub": "system:serviceaccount:a:b"});
+            let jwt = key.signing_key().jwt(claims.to_string().as_bytes()).unwrap();
+            let (signed, signature) = jwt.rsplit_once('.').unwrap();
+            let (header, payload) = signed.split_once('.').unwrap();
+            let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap();
+            let kid = key.public_key().key_id().as_str();
+            let algorithm = key.public_key().algorithm().as_str();
+            assert_eq!(header, json!({"alg": algorithm, "kid": kid, "typ": "JWT"}));
+            let payload: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap();
+            assert_eq!(payload, claims);
+
+            let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+            assert_eq!(signature.len(), length, "{spec}");
+            let public = ParsedPublicKey::new(verification, key.public_key().spki_der()).unwrap();
+            public.verify_sig(signed.as_bytes(), &signature).unwrap();
+            assert!(public.verify_sig(header.to_string().as_bytes(), &signature).is_err());
         }
     }
 }

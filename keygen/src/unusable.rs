@@ -1,15 +1,23 @@
 //! Why a PEM block gives no key, with the remedy.
 
 use chancery_core::key::PublicKeyError;
-use chancery_core::pem::SkipReason;
+use chancery_core::key_file::SkipReason;
+use chancery_core::pem::Fault;
 
 /// Why a block gives no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
     /// The armour or its base64 is broken.
-    #[error("not readable PEM: its base64 is broken or its END line is missing; copy the file again")]
+    #[error(
+        "not readable PEM: its base64 is broken, or its BEGIN or END line is missing or holds something else; copy the file again"
+    )]
     Broken,
+    /// A byte order mark before the block.
+    #[error(
+        "a byte order mark stands before it, so that kube-apiserver skips it without a word; remove the mark with `sed -i '1s/^\\xEF\\xBB\\xBF//' FILE`"
+    )]
+    ByteOrderMark,
     /// The body is not the structure that the label promises.
     #[error("not the structure that its label promises; the file is damaged, copy it again")]
     Garbled,
@@ -33,6 +41,11 @@ pub enum Unusable {
         "sealed with a scheme that is not read here ({0}); expected PBES2 with scrypt or PBKDF2-HMAC-SHA2 and AES; re-seal it with `openssl pkcs8 -topk8 -v2 aes-256-cbc -v2prf hmacWithSHA256 -in FILE -out NEW_FILE`"
     )]
     SealingScheme(String),
+    /// Sealed at a cost that nobody needs.
+    #[error(
+        "sealed at a cost that is not paid here: {0}; if the file is yours, re-seal it with `openssl pkcs8 -topk8 -v2 aes-256-cbc -v2prf hmacWithSHA256 -iter 600000 -in FILE -out NEW_FILE`"
+    )]
+    SealingCost(String),
     /// Neither RSA nor ECDSA.
     #[error(
         "{0} private key; kube-apiserver signs with RSA and with ECDSA on P-256, P-384 and P-521 alone; make one with `chancery keygen new`"
@@ -63,6 +76,11 @@ pub enum Unusable {
         "the numbers of this private key do not belong together; the file is damaged or forged, copy it again"
     )]
     Inconsistent,
+    /// An EC key whose public point is another key's.
+    #[error(
+        "EC private key with the public point of another key; kube-apiserver goes by the private number and ignores the point, other tools do not: rewrite it with `openssl pkey -in FILE -out NEW_FILE` after finding out who made it"
+    )]
+    WrongPoint,
     /// The public half is one that kube-apiserver does not publish.
     #[error("{0}")]
     Public(PublicKeyError),
@@ -72,6 +90,15 @@ pub enum Unusable {
     /// A block that holds no private key and gives no public one either.
     #[error("{0}")]
     Skipped(SkipReason),
+}
+
+impl From<Fault> for Unusable {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::ByteOrderMark => Self::ByteOrderMark,
+            Fault::Broken => Self::Broken,
+        }
+    }
 }
 
 impl Unusable {

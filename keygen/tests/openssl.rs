@@ -8,7 +8,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chancery_keygen::files::{Existing, FileError};
+use chancery_files::{Existing, FileError};
 use chancery_keygen::key_pair::{self, KeyPairError, KeyPairPaths};
 use chancery_keygen::kube_apiserver::Verdict;
 use chancery_keygen::pem_file::{Container, Content, Encoding};
@@ -253,6 +253,22 @@ fn every_aes_seal_of_openssl_is_opened() {
 }
 
 #[test]
+fn a_seal_that_costs_too_much_is_named_before_it_is_paid() {
+    let openssl = Openssl::new();
+    openssl.run(RSA);
+    for (options, words) in [
+        ("-v2 aes-256-cbc -v2prf hmacWithSHA256 -iter 10000001", ["10000001 rounds of PBKDF2", "re-seal"]),
+        ("-scrypt -scrypt_N 16384 -scrypt_r 8 -scrypt_p 65", ["p=65", "re-seal"]),
+    ] {
+        openssl.run(&format!("pkcs8 -topk8 -in rsa.key {options} -passout pass:secret -out sealed.key"));
+        let read = PemFile::read(&openssl.text("sealed.key"), Some(&secret()));
+        let Content::Unusable(reason) = &read.blocks[0].content else { panic!("{options}: {read:?}") };
+        assert!(matches!(reason, Unusable::SealingCost(_)), "{reason}");
+        assert!(words.iter().all(|word| reason.to_string().contains(word)), "{reason}");
+    }
+}
+
+#[test]
 fn openssl_reads_the_pairs_we_write_and_agrees_on_the_key_id() {
     let openssl = Openssl::new();
     let paths = KeyPairPaths::in_directory(openssl.directory());
@@ -301,7 +317,7 @@ fn openssl_opens_what_we_seal_and_refuses_another_passphrase() {
 fn openssl_verifies_our_rsa_signatures() {
     let openssl = Openssl::new();
     let key = PrivateKey::generate(KeySpec::Rsa3072).unwrap();
-    let jwt = key.sign_jwt(&serde_json::json!({"iss": "https://id.example.com"})).unwrap();
+    let jwt = key.signing_key().jwt(br#"{"iss":"https://id.example.com"}"#).unwrap();
     let (signed, signature) = jwt.rsplit_once('.').unwrap();
     openssl.write("sa.pub", key.public_key().to_pem());
     openssl.write("signed", signed);
@@ -316,7 +332,7 @@ fn openssl_verifies_our_ecdsa_signatures() {
     let openssl = Openssl::new();
     for (spec, digest) in [(KeySpec::P256, "sha256"), (KeySpec::P384, "sha384"), (KeySpec::P521, "sha512")] {
         let key = PrivateKey::generate(spec).unwrap();
-        let jwt = key.sign_jwt(&serde_json::json!({"iss": "https://id.example.com"})).unwrap();
+        let jwt = key.signing_key().jwt(br#"{"iss":"https://id.example.com"}"#).unwrap();
         let (signed, signature) = jwt.rsplit_once('.').unwrap();
         let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
         let (r, s) = signature.split_at(signature.len() / 2);

@@ -1,49 +1,50 @@
 //! Signed requests to APIs of AWS for which one call is not worth another SDK: IAM, STS, the account side of S3.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_sdk_s3::config::Region;
-use aws_sigv4::http_request::{PayloadChecksumKind, SignableBody, SignableRequest, SigningSettings, sign};
-use aws_sigv4::sign::v4;
+use chancery_core::quoted::one_line;
+use chancery_wire::sigv4::{self, AwsKeys, SigningScope};
+use chancery_wire::xml::Element;
+use chancery_wire::{
+    ClientOptions, Endpoint, EndpointRule, HttpClient, HttpRequest, HttpResponse, Proxies, Secret,
+    error_chain,
+};
 
-/// How long one request may take.
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::limits;
 
 /// Who asks, and from where.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    http: reqwest::Client,
+pub(crate) struct AwsCaller {
+    http: HttpClient,
     credentials: SharedCredentialsProvider,
     /// The region of this machine's configuration, if it has one.
     pub(crate) region: Option<String>,
 }
 
-/// For which API a request is signed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Signing<'a> {
-    pub(crate) service: &'a str,
-    pub(crate) region: &'a str,
-}
-
-/// What came back.
+/// What an API of AWS answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct AwsAnswer {
     pub(crate) status: u16,
-    pub(crate) body: String,
+    /// Empty where the answer was not XML, as one of a proxy.
+    pub(crate) xml: Element,
 }
 
 /// A request that was not made, or not answered: what failed and what helps.
 #[derive(Debug)]
-pub(crate) struct NoAnswer {
+pub(crate) struct AwsUnreachable {
     pub(crate) what: String,
     pub(crate) remedy: &'static str,
 }
 
-impl Caller {
+impl AwsCaller {
     /// Whoever this machine's AWS configuration says, by the chain that every AWS tool uses. Nothing is asked yet.
-    pub(crate) async fn from_chain(region: Option<&str>, profile: Option<&str>) -> Result<Self, NoAnswer> {
+    pub(crate) async fn from_chain(
+        region: Option<&str>,
+        profile: Option<&str>,
+    ) -> Result<Self, AwsUnreachable> {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
         if let Some(region) = region {
             loader = loader.region(Region::new(region.to_owned()));
@@ -55,13 +56,15 @@ impl Caller {
     }
 
     /// Whoever `shared` says.
-    pub(crate) fn of(shared: &SdkConfig) -> Result<Self, NoAnswer> {
+    pub(crate) fn of(shared: &SdkConfig) -> Result<Self, AwsUnreachable> {
         let credentials = shared.credentials_provider().ok_or_else(|| no_credentials("there are none"))?;
-        // A redirected request would carry a signature for another host.
-        let http = reqwest::Client::builder().timeout(LIMIT).redirect(reqwest::redirect::Policy::none());
-        let http = http.build().map_err(|error| NoAnswer {
-            what: format!("no HTTP client can be made: {}", chain(&error)),
-            remedy: "look at this machine's certificates",
+        let options = ClientOptions {
+            proxies: Proxies::Environment,
+            ..ClientOptions::new(limits::AWS_CALL, limits::API_ANSWER)
+        };
+        let http = HttpClient::new(&options).map_err(|error| AwsUnreachable {
+            what: format!("no HTTP client can be made: {error}"),
+            remedy: "look at this machine's certificates and proxies",
         })?;
         Ok(Self { http, credentials, region: shared.region().map(ToString::to_string) })
     }
@@ -69,107 +72,80 @@ impl Caller {
     /// Makes one request, signed for now.
     pub(crate) async fn send(
         &self,
-        signing: Signing<'_>,
-        mut request: http::Request<Vec<u8>>,
-    ) -> Result<Answer, NoAnswer> {
-        self.sign(signing, &mut request).await?;
-        let url = request.uri().to_string();
-        let no_answer = |error: reqwest::Error| NoAnswer {
-            what: format!("{url} did not answer: {}", chain(&error.without_url())),
+        scope: SigningScope<'_>,
+        mut request: HttpRequest,
+    ) -> Result<AwsAnswer, AwsUnreachable> {
+        sigv4::sign(&mut request, &self.keys().await?, scope, SystemTime::now())
+            .map_err(|error| AwsUnreachable { what: error.to_string(), remedy: "correct the endpoint" })?;
+        let url = request.url().clone();
+        let answer = self.http.send(request).await.map_err(|error| AwsUnreachable {
+            what: format!("{url} did not answer: {error}"),
             remedy: "see that its name resolves, its port answers and its certificate is known here",
-        };
-        let request = reqwest::Request::try_from(request).map_err(no_answer)?;
-        let answer = self.http.execute(request).await.map_err(no_answer)?;
-        let status = answer.status().as_u16();
-        Ok(Answer { status, body: answer.text().await.map_err(no_answer)? })
+        })?;
+        Ok(AwsAnswer::of(&answer))
     }
 
-    async fn sign(&self, signing: Signing<'_>, request: &mut http::Request<Vec<u8>>) -> Result<(), NoAnswer> {
+    async fn keys(&self) -> Result<AwsKeys, AwsUnreachable> {
+        let provided = self.credentials.provide_credentials();
+        let provided = tokio::time::timeout(limits::AWS_CREDENTIALS, provided).await;
+        let provided = provided.map_err(|_| no_credentials("none came in time"))?;
         let credentials =
-            self.credentials.provide_credentials().await.map_err(|error| no_credentials(&chain(&error)))?;
-        let identity = credentials.into();
-        let unsignable = |error: &dyn std::error::Error| NoAnswer {
-            what: format!("the request cannot be signed: {}", chain(error)),
-            remedy: "correct the endpoint",
-        };
-        let mut settings = SigningSettings::default();
-        // S3 refuses a request whose body's digest is not in a header.
-        if signing.service == "s3" {
-            settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
-        }
-        let parameters = v4::SigningParams::builder()
-            .identity(&identity)
-            .region(signing.region)
-            .name(signing.service)
-            .time(SystemTime::now())
-            .settings(settings)
-            .build()
-            .map_err(|error| unsignable(&error))?
-            .into();
-        let uri = request.uri().to_string();
-        let headers = request.headers().iter();
-        let headers = headers.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        let signable = SignableRequest::new(
-            request.method().as_str(),
-            uri,
-            headers,
-            SignableBody::Bytes(request.body()),
-        )
-        .map_err(|error| unsignable(&error))?;
-        let (instructions, _) = sign(signable, &parameters).map_err(|error| unsignable(&error))?.into_parts();
-        instructions.apply_to_request_http1x(request);
-        Ok(())
+            provided.map_err(|error| no_credentials(&error_chain::describe(&error, ToString::to_string)))?;
+        Ok(AwsKeys {
+            access_key_id: credentials.access_key_id().to_owned(),
+            secret_access_key: Secret::new(credentials.secret_access_key().to_owned()),
+            session_token: credentials.session_token().map(|token| Secret::new(token.to_owned())),
+        })
     }
 }
 
-impl Answer {
+/// An address of an API. Requests to it are signed, and temporary credentials bring a token along.
+pub(crate) fn endpoint(address: &str) -> Result<Endpoint, AwsUnreachable> {
+    Endpoint::parse(address, &EndpointRule::any_host()).map_err(|error| AwsUnreachable {
+        what: format!("the endpoint {error}"),
+        remedy: "expected https://HOST[:PORT]/",
+    })
+}
+
+impl AwsAnswer {
+    fn of(answer: &HttpResponse) -> Self {
+        Self::new(answer.status.as_u16(), &String::from_utf8_lossy(&answer.body))
+    }
+
+    pub(crate) fn new(status: u16, body: &str) -> Self {
+        Self { status, xml: Element::parse(body).unwrap_or_default() }
+    }
+
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
+    /// The text of an element, wherever it stands.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.xml.text_of(name)
+    }
+
     /// `Code` of an error.
-    pub(crate) fn code(&self) -> String {
-        text(&self.body, "Code").unwrap_or_default()
+    pub(crate) fn code(&self) -> &str {
+        self.text("Code").unwrap_or_default()
     }
 }
 
-/// The text of the first `<name>`, unescaped. AWS writes no attributes and no comments there.
-pub(crate) fn text(xml: &str, name: &str) -> Option<String> {
-    texts(xml, name).into_iter().next()
+impl std::fmt::Display for AwsAnswer {
+    /// Status, code and message of an error.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.status)?;
+        let parts = [self.code(), self.text("Message").unwrap_or_default()];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        parts.map(|part| one_line(part, limits::EXCERPT)).try_for_each(|part| write!(f, " {part}"))
+    }
 }
 
-/// The texts of all `<name>`, which must not be nested in each other.
-pub(crate) fn texts(xml: &str, name: &str) -> Vec<String> {
-    let (start, end) = (format!("<{name}>"), format!("</{name}>"));
-    let inner = xml.split(&start).skip(1).filter_map(|rest| rest.split_once(&end));
-    inner.map(|(text, _)| unescape(text)).collect()
-}
-
-/// What lies within the first `<name>`, with its markup.
-pub(crate) fn section<'a>(xml: &'a str, name: &str) -> &'a str {
-    let after = xml.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
-    after.split_once(&format!("</{name}>")).map_or("", |(section, _)| section)
-}
-
-fn unescape(text: &str) -> String {
-    let named =
-        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#34;", "\""), ("&apos;", "'"), ("&#39;", "'")];
-    // The ampersand last, so that nothing is unescaped twice.
-    let text =
-        named.iter().fold(text.to_owned(), |text, (entity, character)| text.replace(entity, character));
-    text.replace("&amp;", "&")
-}
-
-fn no_credentials(why: &str) -> NoAnswer {
-    NoAnswer {
+fn no_credentials(why: &str) -> AwsUnreachable {
+    AwsUnreachable {
         what: format!("no AWS credentials are to be had: {why}"),
         remedy: "give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role",
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]
@@ -177,11 +153,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_with_their_entities() {
-        let xml =
-            "<A><L><member>a&amp;lt;</member><member>b&lt;</member></L><M><member>c</member></M><E/></A>";
-        assert_eq!(texts(section(xml, "L"), "member"), ["a&lt;", "b<"]);
-        assert_eq!(text(xml, "member").as_deref(), Some("a&lt;"));
-        assert_eq!((section(xml, "E"), text(xml, "E")), ("", None));
+    fn an_answer_cannot_steer_a_terminal() {
+        let body = "<E><Error><Code>Odd</Code><Message>a&#10;2026 ERROR forged&#27;[2J</Message></Error></E>";
+        assert!(!AwsAnswer::new(400, body).to_string().contains(['\n', '\u{1b}']));
+        let body = "<E><Error><Code>Odd</Code><Message>a&#10;b</Message></Error></E>";
+        assert_eq!(AwsAnswer::new(400, body).to_string(), "400 Odd a b");
+        assert_eq!(AwsAnswer::new(502, "<html><br></html>").to_string(), "502");
+    }
+
+    #[test]
+    fn a_signed_request_crosses_no_network_in_the_clear() {
+        assert!(endpoint("https://iam.amazonaws.com/").is_ok() && endpoint("http://127.0.0.1:1").is_ok());
+        let error = endpoint("http://iam.amazonaws.com/").unwrap_err();
+        assert!(error.what.contains("in the clear"), "{}", error.what);
     }
 }

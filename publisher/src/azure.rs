@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crate::cause;
+use chancery_wire::error_chain;
 
 pub(crate) mod api;
 pub(crate) mod credential;
@@ -11,7 +11,7 @@ pub(crate) mod transport;
 
 /// What lies behind an error of the SDK, without a URL, which may hold a signature.
 pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
-    cause::in_words(error, |error| match error.downcast_ref::<reqwest::Error>() {
+    error_chain::describe(error, |error| match error.downcast_ref::<reqwest::Error>() {
         Some(error) if error.is_timeout() => "no answer in time".to_owned(),
         // Its own words repeat the URL; what it stands for comes next.
         Some(_) => String::new(),

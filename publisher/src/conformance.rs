@@ -9,21 +9,23 @@
 
 use std::fmt;
 
-use chancery_core::publication::{Precondition, StoredObject, Version};
-use chancery_core::{KeyId, Marker};
+use chancery_core::publication::Precondition;
 use futures_util::future::join_all;
 
-use crate::store::{DocumentStore, Put, Reading, StoreErrorKind};
+use self::subject::{Checked, FIRST, SECOND, Subject};
+use crate::store::{ConditionalRead, DocumentStore, StoreErrorKind};
+
+mod subject;
 
 /// How many writers race in the concurrent checks.
 const RIVALS: usize = 8;
 
-/// A promise that one server is known not to keep, although the cloud that it stands for does.
+/// A promise that one server, or one protocol, is known not to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Deviation {
     /// The check that fails there.
     pub check: &'static str,
-    /// What the server does instead, and how the real one differs.
+    /// What it does instead, and how the cloud that it stands for differs, if it does.
     pub because: &'static str,
 }
 
@@ -71,6 +73,8 @@ pub async fn run_expecting(
         reading_twice_gives_the_same,
         a_known_version_is_not_read_again,
         what_changed_since_is_read_again,
+        other_attributes_are_another_version,
+        a_version_with_other_attributes_conflicts,
         an_empty_object_is_an_object,
         a_large_object_reads_back_exactly,
         every_byte_reads_back,
@@ -100,8 +104,6 @@ impl fmt::Display for NonConformance {
 }
 
 impl std::error::Error for NonConformance {}
-
-type Checked = Result<(), String>;
 
 async fn an_absent_object_reads_as_none(subject: &Subject<'_>) -> Checked {
     equal("reading", subject.read().await?, None)?;
@@ -180,18 +182,43 @@ async fn reading_twice_gives_the_same(subject: &Subject<'_>) -> Checked {
 
 async fn a_known_version_is_not_read_again(subject: &Subject<'_>) -> Checked {
     let version = subject.create(b"content").await?;
-    equal("the reading", subject.read_unless(&version).await?, Reading::Unchanged)?;
+    equal("the reading", subject.read_unless(&version).await?, ConditionalRead::Unchanged)?;
     let version = subject.replace(b"more", version).await?;
-    equal("the reading after a replacement", subject.read_unless(&version).await?, Reading::Unchanged)
+    equal("the reading after a replacement", subject.read_unless(&version).await?, ConditionalRead::Unchanged)
 }
 
 async fn what_changed_since_is_read_again(subject: &Subject<'_>) -> Checked {
     let stale = subject.create(b"first").await?;
     subject.replace(b"second", stale.clone()).await?;
     let object = subject.present().await?;
-    equal("the reading", subject.read_unless(&stale).await?, Reading::Found(object))?;
+    equal("the reading", subject.read_unless(&stale).await?, ConditionalRead::Found(object))?;
     let nothing = subject.beside("nothing").read_unless(&stale).await?;
-    equal("the reading of nothing", nothing, Reading::Absent)
+    equal("the reading of nothing", nothing, ConditionalRead::Absent)
+}
+
+/// As after a copy in place, which changes what relying parties are told of the same bytes.
+async fn other_attributes_are_another_version(subject: &Subject<'_>) -> Checked {
+    let before = subject.create(b"content").await?;
+    let after = subject.put(b"content", &Precondition::Unchanged(before.clone()), &SECOND).await?;
+    if after == before {
+        return Err(format!("{after:?} was given twice"));
+    }
+    let object = subject.present().await?;
+    equal("the version", &object.version, &after)?;
+    equal("the cache header", object.cache_control.as_deref(), Some(SECOND.cache_control))?;
+    equal(
+        "the reading of what was before",
+        subject.read_unless(&before).await?,
+        ConditionalRead::Found(object),
+    )
+}
+
+async fn a_version_with_other_attributes_conflicts(subject: &Subject<'_>) -> Checked {
+    let stale = subject.create(b"content").await?;
+    subject.put(b"content", &Precondition::Unchanged(stale.clone()), &SECOND).await?;
+    let before = subject.present().await?;
+    subject.conflicts(b"more", &Precondition::Unchanged(stale)).await?;
+    equal("the object", subject.present().await?, before)
 }
 
 async fn an_empty_object_is_an_object(subject: &Subject<'_>) -> Checked {
@@ -278,108 +305,6 @@ async fn race(subject: &Subject<'_>, precondition: &Precondition) -> Checked {
     let object = subject.present().await?;
     equal("the winner's bytes", object.bytes.as_slice(), content.as_bytes())?;
     equal("the winner's version", &object.version, version)
-}
-
-/// What is stored beside the bytes.
-struct Attributes {
-    media_type: &'static str,
-    cache_control: &'static str,
-    owner: &'static str,
-    generation: u64,
-    withdrawn: &'static [&'static str],
-}
-
-impl Attributes {
-    fn marker(&self) -> Result<Marker, String> {
-        let owner = self.owner.parse().map_err(|error| format!("{error}"))?;
-        let withdrawn = self.withdrawn.iter().map(|kid| kid.parse::<KeyId>());
-        let withdrawn = withdrawn.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
-        Ok(Marker { owner, generation: self.generation, withdrawn })
-    }
-}
-
-const FIRST: Attributes = Attributes {
-    media_type: "application/jwk-set+json",
-    cache_control: "public, max-age=600",
-    owner: "chancery-Ab0_-Zz9",
-    generation: 0,
-    withdrawn: &[],
-};
-const SECOND: Attributes = Attributes {
-    media_type: "application/json",
-    cache_control: "public, max-age=1",
-    owner: "a;b=\"c\"/{d}",
-    generation: u64::MAX,
-    withdrawn: &[
-        "JHJehTTTZlsspKHT-GaJxK7Kd1NQgZJu3fyK6K_QDYU",
-        "uzigTls4_bWPaZ_pAajkIzhFevWzmMOU6aU0mxGgF30",
-    ],
-};
-
-/// A path of one check.
-struct Subject<'a> {
-    store: &'a dyn DocumentStore,
-    path: String,
-}
-
-impl<'a> Subject<'a> {
-    fn new(store: &'a dyn DocumentStore, path: &str) -> Self {
-        Self { store, path: format!("conformance/{path}/object") }
-    }
-
-    /// Another path of the same check.
-    fn beside(&self, path: &str) -> Self {
-        Self { store: self.store, path: format!("{}-beside/{path}", self.path) }
-    }
-
-    async fn read(&self) -> Result<Option<StoredObject>, String> {
-        self.store.read(&self.path).await.map_err(|error| error.to_string())
-    }
-
-    async fn read_unless(&self, known: &Version) -> Result<Reading, String> {
-        self.store.read_unless(&self.path, Some(known)).await.map_err(|error| error.to_string())
-    }
-
-    async fn present(&self) -> Result<StoredObject, String> {
-        self.read().await?.ok_or_else(|| format!("{} is not there", self.path))
-    }
-
-    async fn attempt(
-        &self,
-        bytes: &[u8],
-        precondition: &Precondition,
-        attributes: &Attributes,
-    ) -> Result<Version, (StoreErrorKind, String)> {
-        let Attributes { media_type, cache_control, .. } = attributes;
-        let marker = attributes.marker().map_err(|error| (StoreErrorKind::Misconfigured, error))?;
-        let put = Put { path: &self.path, bytes, media_type, cache_control, marker: &marker, precondition };
-        self.store.write(put).await.map_err(|error| (error.kind, error.to_string()))
-    }
-
-    async fn put(
-        &self,
-        bytes: &[u8],
-        precondition: &Precondition,
-        attributes: &Attributes,
-    ) -> Result<Version, String> {
-        self.attempt(bytes, precondition, attributes).await.map_err(|(_, reason)| reason)
-    }
-
-    async fn create(&self, bytes: &[u8]) -> Result<Version, String> {
-        self.put(bytes, &Precondition::Absent, &FIRST).await
-    }
-
-    async fn replace(&self, bytes: &[u8], version: Version) -> Result<Version, String> {
-        self.put(bytes, &Precondition::Unchanged(version), &FIRST).await
-    }
-
-    async fn conflicts(&self, bytes: &[u8], precondition: &Precondition) -> Checked {
-        match self.attempt(bytes, precondition, &SECOND).await {
-            Err((StoreErrorKind::Conflict, _)) => Ok(()),
-            Err((kind, reason)) => Err(format!("expected a conflict, and it was {kind:?}: {reason}")),
-            Ok(version) => Err(format!("expected a conflict, and {version:?} was written")),
-        }
-    }
 }
 
 fn equal<T: PartialEq + fmt::Debug>(what: &str, came: T, expected: T) -> Checked {

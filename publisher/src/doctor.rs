@@ -6,6 +6,9 @@ use chancery_core::lint::Finding;
 
 use crate::target::TargetConfig;
 
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+mod anonymous;
+
 #[cfg(feature = "azure")]
 pub mod azure_blob;
 #[cfg(feature = "gcp")]

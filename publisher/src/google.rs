@@ -4,4 +4,4 @@ mod credentials;
 mod rest;
 
 pub(crate) use credentials::load;
-pub(crate) use rest::{Rest, RestError};
+pub(crate) use rest::{GoogleClient, RestError};

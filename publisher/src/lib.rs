@@ -11,31 +11,32 @@
 //! | [`mod@publish`] | [`publish()`]: the executor of publication plans |
 //! | [`sink`] | [`JwksSink`](sink::JwksSink): a relying party that is given the keys themselves |
 //! | [`trust`] | [`Registrar`](trust::Registrar): makes a cloud trust an issuer |
-//! | [`doctor`] | why an anonymous reader cannot read, by the control that stops it |
-//! | [`doctor`] | why an anonymous reader cannot read, by the exact control that stops it |
-//! | [`target`] | [`TargetConfig`]: a target as configuration names it, and how it becomes a store |
+//! | [`target`] | [`TargetConfig`]: a target as configuration names it |
+//! | [`open`] | [`TargetOpener`]: makes the stores of targets, with one connection for all of a server |
 //! | [`verify`] | the outside view |
-//! | [`doctor`] | why an anonymous reader cannot read |
+//! | [`doctor`] | why an anonymous reader cannot read, by the exact control that stops it |
 //! | `conformance` | the battery that every store passes (feature `conformance`) |
 
 #[cfg(feature = "s3")]
-pub(crate) mod aws;
+mod aws;
 #[cfg(feature = "azure")]
 mod azure;
-#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
-mod cause;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod doctor;
 #[cfg(feature = "gcp")]
 mod google;
+mod limits;
+pub mod open;
 pub mod publish;
 pub mod sink;
 pub mod store;
 pub mod target;
 pub mod trust;
 pub mod verify;
+pub mod writer_key_file;
 
+pub use open::{TargetOpener, open_target};
 pub use publish::{Outcome, PublishError, observe, publish};
 pub use store::{DocumentStore, StoreError, StoreErrorKind};
 pub use target::{TargetConfig, default_owner};

@@ -21,7 +21,7 @@ use chancery_core::publication::{
 };
 use chancery_core::{Document, DocumentKind, DocumentSet, KeyId, Marker, PublicKey};
 
-use crate::store::{DocumentStore, Put, Reading, StoreError, StoreErrorKind};
+use crate::store::{ConditionalRead, DocumentStore, Put, StoreError, StoreErrorKind};
 
 /// Of several writers that race, one wins each time: this many may race for one issuer.
 const TRIES: u32 = 5;
@@ -36,6 +36,8 @@ pub struct Outcome {
     pub written: Vec<DocumentKind>,
     /// Keys on the target that we did not put there; they stay.
     pub foreign: Vec<KeyId>,
+    /// Keys that an intruder had put there; they were removed.
+    pub intruders: Vec<KeyId>,
     /// What the target holds.
     pub result: DocumentSet,
     /// The edition of the JWKS there.
@@ -48,7 +50,8 @@ pub struct Outcome {
 pub struct LastSeen {
     observed: Observed,
     drift: Vec<Drift>,
-    missing: BTreeSet<KeyId>,
+    /// The keys of each reading that differed from the one before it.
+    held: Vec<BTreeSet<KeyId>>,
 }
 
 impl LastSeen {
@@ -57,19 +60,22 @@ impl LastSeen {
         std::mem::take(&mut self.drift)
     }
 
-    /// Keys that were wanted and not there in any reading since this was asked last, whoever took them away. Relying
-    /// parties may have read the target then.
-    pub fn take_missing(&mut self) -> BTreeSet<KeyId> {
-        std::mem::take(&mut self.missing)
+    /// The keys that the target held since this was asked last, one set after the other, whoever wrote them: relying
+    /// parties may have read each. None where it was not read.
+    pub fn take_held(&mut self) -> Vec<BTreeSet<KeyId>> {
+        std::mem::take(&mut self.held)
+    }
+
+    fn holds(&mut self, kids: BTreeSet<KeyId>) {
+        if self.held.last() != Some(&kids) {
+            self.held.push(kids);
+        }
     }
 
     fn saw(&mut self, desired: Desired<'_>, observed: Observed) {
         self.drift.extend(drift::compare(desired, &self.observed, &observed));
         let there = observed.jwks.as_ref().and_then(|object| ObservedJwks::parse(&object.bytes).ok());
-        let there: BTreeSet<&KeyId> =
-            there.iter().flat_map(ObservedJwks::keys).map(PublicKey::key_id).collect();
-        let wanted = desired.documents.jwks().keys().iter().map(PublicKey::key_id);
-        self.missing.extend(wanted.filter(|kid| !there.contains(kid)).cloned());
+        self.holds(there.iter().flat_map(ObservedJwks::keys).map(PublicKey::key_id).cloned().collect());
         self.observed = observed;
     }
 
@@ -80,13 +86,17 @@ impl LastSeen {
     ) -> Result<Option<StoredObject>, StoreError> {
         let known = self.observed.object(kind);
         Ok(match store.read_unless(kind.path(), known.map(|object| &object.version)).await? {
-            Reading::Absent => None,
-            Reading::Unchanged => known.cloned(),
-            Reading::Found(object) => Some(object),
+            ConditionalRead::Absent => None,
+            ConditionalRead::Unchanged => known.cloned(),
+            ConditionalRead::Found(object) => Some(object),
         })
     }
 
     fn wrote(&mut self, document: &Document, marker: &Marker, version: Version) {
+        if document.kind == DocumentKind::Jwks {
+            let written = ObservedJwks::parse(&document.bytes).unwrap_or_default();
+            self.holds(written.keys().map(PublicKey::key_id).cloned().collect());
+        }
         let object = StoredObject {
             bytes: document.bytes.clone(),
             media_type: Some(document.kind.media_type().to_owned()),
@@ -126,12 +136,12 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Whether trying again later can help without anybody's doing.
-    pub fn is_transient(&self) -> bool {
+    /// What the vendor calls the request that failed last, for its support.
+    pub fn request_id(&self) -> Option<&str> {
         match self {
-            Self::Blocked { .. } => false,
-            Self::Store(error) => error.kind.is_transient(),
-            Self::Contended { .. } => true,
+            Self::Blocked { .. } => None,
+            Self::Store(error) => error.request_id.as_deref(),
+            Self::Contended { last, .. } => last.request_id.as_deref(),
         }
     }
 }
@@ -199,14 +209,17 @@ async fn carry_out(
     seen: &mut LastSeen,
 ) -> Result<Outcome, PublishError> {
     let mut written = BTreeSet::new();
+    let mut intruders = BTreeSet::new();
     let mut patience = Patience::default();
-    while let Err(error) = perform(store, &plan, &mut written, seen).await {
+    loop {
+        intruders.extend(plan.intruders.iter().cloned());
+        let Err(error) = perform(store, &plan, &mut written, seen).await else { break };
         patience.bear(error).await?;
         plan = decide(store, desired, seen, &mut patience).await?;
     }
     let edition = seen.observed.jwks.as_ref().and_then(StoredObject::edition);
-    let written = written.into_iter().collect();
-    Ok(Outcome { written, foreign: plan.foreign, result: plan.result, edition })
+    let (written, intruders) = (written.into_iter().collect(), intruders.into_iter().collect());
+    Ok(Outcome { written, intruders, foreign: plan.foreign, result: plan.result, edition })
 }
 
 async fn decide(
@@ -233,13 +246,13 @@ async fn perform(
     written: &mut BTreeSet<DocumentKind>,
     seen: &mut LastSeen,
 ) -> Result<(), StoreError> {
-    for Write { document, precondition, reasons } in &plan.writes {
+    for Write { document, marker, precondition, reasons } in &plan.writes {
         let put = Put {
             path: document.kind.path(),
             bytes: &document.bytes,
             media_type: document.kind.media_type(),
             cache_control: &document.cache.header(),
-            marker: &plan.marker,
+            marker,
             precondition,
         };
         let version = store.write(put).await?;
@@ -255,7 +268,7 @@ async fn perform(
             document.kind,
             store.describe(),
         );
-        seen.wrote(document, &plan.marker, version);
+        seen.wrote(document, marker, version);
     }
     Ok(())
 }
@@ -287,6 +300,7 @@ impl Patience {
             document.path = %error.path,
             failures = self.failures,
             pause.milliseconds = pause.as_millis(),
+            request.id = error.request_id,
             "reading {} again in {} ms: {error}",
             error.target,
             pause.as_millis(),

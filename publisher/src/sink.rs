@@ -15,8 +15,9 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chancery_core::upload::{self, DesiredUpload, Held, UploadBlocked, UploadPlan};
+use chancery_core::upload::{self, DesiredUpload, HeldKeys, UploadBlocked, UploadPlan};
 use chancery_core::{Jwks, KeyId, Owner};
+use chancery_wire::RetryBudget;
 
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -27,6 +28,7 @@ pub mod config_map;
 pub mod gcp;
 mod http_client;
 pub mod http_put;
+mod secret_file;
 pub mod vault;
 
 pub use config::{SinkConfig, SinkPlace};
@@ -38,7 +40,7 @@ pub trait JwksSink: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When it cannot be read; see [`StoreErrorKind`].
-    async fn read(&self) -> Result<Held, StoreError>;
+    async fn read(&self) -> Result<HeldKeys, StoreError>;
 
     /// Replaces what it holds, on the condition that it is still what was read where the place can check that.
     ///
@@ -58,7 +60,7 @@ pub struct Upload<'a> {
     /// The marker, for places that can carry one.
     pub owner: &'a Owner,
     /// What was read.
-    pub held: &'a Held,
+    pub held: &'a HeldKeys,
 }
 
 /// Why a sink could not be brought up to date.
@@ -89,6 +91,14 @@ pub enum UploadError {
 }
 
 impl UploadError {
+    /// What the place calls the request that failed, for its operators.
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Self::Store(error) => error.request_id.as_deref(),
+            Self::Blocked { .. } | Self::Contended { .. } => None,
+        }
+    }
+
     /// Whether trying again later can help without anybody's doing.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -100,9 +110,7 @@ impl UploadError {
 }
 
 /// Of several writers that race, one wins each time.
-const TRIES: u32 = 5;
-/// The first pause; each further one is twice as long.
-const PAUSE: Duration = Duration::from_millis(100);
+const BUDGET: RetryBudget = RetryBudget::of_attempts(5, Duration::from_millis(100), Duration::from_secs(10));
 
 /// Brings a sink up to date: reads, decides, writes, until a reading says that there is nothing to do. Returns what
 /// was done on the way: the set written last, if any, every key added and withdrawn, and what the last reading found.
@@ -111,14 +119,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// As [`UploadError`] says. We have taken away no key but those that we withdrew ourselves, also after an error.
 pub async fn upload(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<UploadPlan, UploadError> {
     let mut done = None;
-    let mut tries = 0;
+    let mut pauses = BUDGET.pauses();
+    let tries = BUDGET.attempts;
     loop {
         let step = step(sink, desired).await;
-        tries += 1;
-        match step {
-            Ok(plan) if plan.upload.is_none() => return Ok(together(done, plan)),
-            Ok(_) if tries >= TRIES => return Err(UploadError::Contended { sink: sink.describe(), tries }),
-            Ok(plan) => {
+        let pause = pauses.next();
+        match (step, pause) {
+            (Ok(plan), _) if plan.upload.is_none() => return Ok(together(done, plan)),
+            (Ok(_), None) => return Err(UploadError::Contended { sink: sink.describe(), tries }),
+            (Ok(plan), Some(_)) => {
                 let first = done.is_none();
                 done = Some(together(done, plan));
                 // What was written for the first time is there, as a rule.
@@ -126,13 +135,14 @@ pub async fn upload(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<U
                     continue;
                 }
             }
-            Err(UploadError::Store(error)) if error.kind == StoreErrorKind::Conflict && tries >= TRIES => {
+            (Err(UploadError::Store(error)), None) if error.kind == StoreErrorKind::Conflict => {
                 return Err(UploadError::Contended { sink: error.target, tries });
             }
-            Err(error) if tries >= TRIES || !error.is_transient() => return Err(error),
-            Err(error) => tracing::debug!(sink.name = %sink.describe(), tries, "trying again: {error}"),
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(_)) if !error.is_transient() => return Err(error),
+            (Err(error), Some(_)) => tracing::debug!(sink.name = %sink.describe(), "trying again: {error}"),
         }
-        tokio::time::sleep(PAUSE * (1 << (tries - 1))).await;
+        tokio::time::sleep(pause.unwrap_or_default()).await;
     }
 }
 

@@ -9,12 +9,16 @@ use chancery_core::Marker;
 #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
 use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
+use chancery_core::quoted::one_line;
 
 #[cfg(feature = "azure")]
 pub mod azure_blob;
 pub mod directory;
 #[cfg(feature = "gcp")]
 pub mod gcs;
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+pub(crate) mod limits;
+#[cfg(any(test, feature = "conformance"))]
 pub mod memory;
 #[cfg(feature = "s3")]
 pub mod s3;
@@ -29,7 +33,7 @@ pub trait DocumentStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// When the place cannot be read; see [`StoreErrorKind`].
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError>;
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError>;
 
     /// The object at `path`, or `None` when there is none. Changes nothing.
     ///
@@ -37,8 +41,8 @@ pub trait DocumentStore: Send + Sync + fmt::Debug {
     /// As [`Self::read_unless`].
     async fn read(&self, path: &str) -> Result<Option<StoredObject>, StoreError> {
         Ok(match self.read_unless(path, None).await? {
-            Reading::Found(object) => Some(object),
-            Reading::Absent | Reading::Unchanged => None,
+            ConditionalRead::Found(object) => Some(object),
+            ConditionalRead::Absent | ConditionalRead::Unchanged => None,
         })
     }
 
@@ -54,7 +58,7 @@ pub trait DocumentStore: Send + Sync + fmt::Debug {
 
 /// What a conditional read found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ConditionalRead {
     /// There is no object.
     Absent,
     /// It is still the version that was known. Never the answer where none was.
@@ -63,7 +67,7 @@ pub enum Reading {
     Found(StoredObject),
 }
 
-impl Reading {
+impl ConditionalRead {
     /// The reading of a store that had to read the whole object to know its version.
     pub(crate) fn of(object: Option<StoredObject>, known: Option<&Version>) -> Self {
         match object {
@@ -147,9 +151,13 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A failed operation on a store. Its text holds the cause, so that one line of a log says everything.
+/// How many characters of a cause are told, which may be in somebody else's words.
+const LONGEST_CAUSE: usize = 1000;
+
+/// A failed operation on a store. Its text holds the cause, so that one line of a log says everything; the same problem
+/// has the same text each time, so that it can be said once.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} {path} at {target}: {kind} ({cause}); {remedy}")]
+#[error("cannot {operation} {path} at {target}: {kind} ({}); {remedy}", one_line(&cause.to_string(), LONGEST_CAUSE))]
 pub struct StoreError {
     /// What the caller should do about it.
     pub kind: StoreErrorKind,
@@ -163,6 +171,19 @@ pub struct StoreError {
     pub cause: Box<dyn std::error::Error + Send + Sync>,
     /// What helps.
     pub remedy: &'static str,
+    /// What the vendor calls this one request; another one each time, so it is no part of the text.
+    pub request_id: Option<String>,
+}
+
+/// What a store was asked for, which says what right a refusal is about.
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreRequest {
+    Read,
+    /// A write on the condition that there is nothing.
+    Create,
+    /// A write on the condition that there is a certain version.
+    Replace,
 }
 
 /// Why an operation failed, without the place: what the rooms inside an adapter return.
@@ -171,6 +192,7 @@ pub(crate) struct Failure {
     pub(crate) kind: StoreErrorKind,
     pub(crate) cause: Box<dyn std::error::Error + Send + Sync>,
     pub(crate) remedy: &'static str,
+    pub(crate) request_id: Option<String>,
 }
 
 impl Failure {
@@ -179,7 +201,13 @@ impl Failure {
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
         remedy: &'static str,
     ) -> Self {
-        Self { kind, cause: cause.into(), remedy }
+        Self { kind, cause: cause.into(), remedy, request_id: None }
+    }
+
+    /// Of the request that the vendor calls so; an empty id is none.
+    #[cfg(any(feature = "s3", feature = "azure"))]
+    pub(crate) fn of_request(self, id: String) -> Self {
+        Self { request_id: Some(id).filter(|id| !id.is_empty()), ..self }
     }
 
     pub(crate) fn conflict(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
@@ -187,8 +215,8 @@ impl Failure {
     }
 
     pub(crate) fn at(self, target: String, operation: Operation, path: &str) -> StoreError {
-        let Self { kind, cause, remedy } = self;
-        StoreError { kind, target, operation, path: path.to_owned(), cause, remedy }
+        let Self { kind, cause, remedy, request_id } = self;
+        StoreError { kind, target, operation, path: path.to_owned(), cause, remedy, request_id }
     }
 }
 

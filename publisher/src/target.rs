@@ -1,6 +1,4 @@
-//! A target as configuration names it, and how it becomes a store.
-
-use std::sync::Arc;
+//! A target as configuration names it: data alone, parsed and checked. [`crate::open`] makes stores of it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,18 +6,20 @@ use chancery_core::{IssuerUrl, Owner};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::store::DocumentStore;
-use crate::store::directory::DirectoryStore;
-
 mod azure;
+mod check;
+mod directory;
+mod error;
 mod gcs;
 mod location;
+mod s3;
 
 pub use azure::{AzureBlobTarget, AzureCredential, AzureIdentity};
+pub use directory::DirectoryTarget;
+pub use error::TargetError;
 pub use gcs::GcsTarget;
-#[cfg(feature = "gcp")]
-pub(crate) use gcs::is_loopback;
-pub use location::{DirectoryTarget, Location, S3Target};
+pub use location::Location;
+pub use s3::S3Target;
 
 /// One place that relying parties read from. Exactly one of the locations is given.
 ///
@@ -75,58 +75,11 @@ impl TargetConfig {
         Ok(location)
     }
 
-    /// Makes the store. Reads configuration and credentials of this machine, but does not touch the place itself.
-    ///
-    /// # Errors
-    /// As [`Self::location`], and when the location needs a feature that this build does not have.
-    pub async fn open(&self) -> Result<Arc<dyn DocumentStore>, TargetError> {
-        match self.location()? {
-            Location::Directory(directory) => {
-                let store = DirectoryStore::new(&directory.path)
-                    .map_err(|error| TargetError::illegal("directory.path", &directory.path, error))?;
-                Ok(Arc::new(store))
-            }
-            Location::S3(s3) => open_s3(s3).await,
-            Location::AzureBlob(azure) => open_azure_blob(azure).await,
-            Location::Gcs(gcs) => open_gcs(gcs).await,
-        }
-    }
-
     /// What a person calls it: its name, otherwise its place.
     pub fn display_name(&self) -> String {
         let place = || self.location().map_or_else(|_| "target".to_owned(), |place| place.to_string());
         self.name.clone().unwrap_or_else(place)
     }
-}
-
-#[cfg(feature = "s3")]
-async fn open_s3(s3: &S3Target) -> Result<Arc<dyn DocumentStore>, TargetError> {
-    Ok(Arc::new(crate::store::s3::S3Store::connect(s3).await?))
-}
-
-#[cfg(not(feature = "s3"))]
-async fn open_s3(_: &S3Target) -> Result<Arc<dyn DocumentStore>, TargetError> {
-    Err(TargetError::NotBuilt { location: "s3", feature: "s3" })
-}
-
-#[cfg(feature = "azure")]
-async fn open_azure_blob(azure: &AzureBlobTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
-    Ok(Arc::new(crate::store::azure_blob::AzureBlobStore::connect(azure)?))
-}
-
-#[cfg(not(feature = "azure"))]
-async fn open_azure_blob(_: &AzureBlobTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
-    Err(TargetError::NotBuilt { location: "azureBlob", feature: "azure" })
-}
-
-#[cfg(feature = "gcp")]
-async fn open_gcs(gcs: &GcsTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
-    Ok(Arc::new(crate::store::gcs::GcsStore::connect(gcs).await?))
-}
-
-#[cfg(not(feature = "gcp"))]
-async fn open_gcs(_: &GcsTarget) -> Result<Arc<dyn DocumentStore>, TargetError> {
-    Err(TargetError::NotBuilt { location: "gcs", feature: "gcp" })
 }
 
 /// The ownership marker of an issuer that sets none: the same for every process that publishes this issuer, another
@@ -136,49 +89,6 @@ pub fn default_owner(issuer: &IssuerUrl) -> Owner {
     let marker: String = "chancery-".chars().chain(digest.chars().take(22)).collect();
     #[expect(clippy::expect_used, reason = "31 characters of base64url and a hyphen are a legal marker")]
     marker.parse().expect("a legal marker")
-}
-
-/// Why a target cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TargetError {
-    /// Nothing says where.
-    #[error("a target names no place; expected one of `directory`, `s3`, `azureBlob` and `gcs`")]
-    NoLocation,
-    /// More than one place.
-    #[error("a target names several places, `{given}`; expected one, so make a target of each")]
-    SeveralLocations {
-        /// The fields that are set.
-        given: String,
-    },
-    /// A value that cannot be meant so.
-    #[error("the target's `{field}` is {came}; {remedy}")]
-    IllegalValue {
-        /// The field, as configuration spells it.
-        field: &'static str,
-        /// What came.
-        came: String,
-        /// What is expected.
-        remedy: String,
-    },
-    /// The program was built without it.
-    #[error("the target names `{location}`, which this build lacks; build with `--features {feature}`")]
-    NotBuilt {
-        /// The field of the configuration.
-        location: &'static str,
-        /// The cargo feature.
-        feature: &'static str,
-    },
-}
-
-impl TargetError {
-    pub(crate) fn illegal(
-        field: &'static str,
-        came: impl std::fmt::Debug,
-        remedy: impl std::fmt::Display,
-    ) -> Self {
-        Self::IllegalValue { field, came: format!("{came:?}"), remedy: remedy.to_string() }
-    }
 }
 
 #[cfg(test)]

@@ -3,16 +3,18 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use chancery_core::trust::{Call, TrustBlocked, TrustPlan};
+use chancery_core::trust::TrustPlan;
 
 #[cfg(feature = "s3")]
 pub mod aws;
 #[cfg(feature = "azure")]
 pub mod azure;
+pub(crate) mod error;
 #[cfg(feature = "gcp")]
 pub mod gcp;
 pub mod registration;
 
+pub use error::TrustError;
 pub use registration::Registration;
 
 /// The registration of one issuer with one cloud.
@@ -43,36 +45,4 @@ pub trait Registrar: Send + Sync + fmt::Debug {
     async fn example(&self) -> Result<Option<String>, TrustError> {
         Ok(None)
     }
-}
-
-/// Why a registration could not be read or changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TrustError {
-    /// It must not be touched.
-    #[error("{registration}: {blocked}")]
-    Blocked {
-        /// As [`Registrar::describe`] calls it.
-        registration: String,
-        /// What blocks it, with the remedy.
-        blocked: TrustBlocked,
-    },
-    /// The cloud refused a call.
-    #[error("{call} was refused: {answer}; {remedy}")]
-    Refused {
-        /// Which call.
-        call: Box<Call>,
-        /// Status, code and message.
-        answer: String,
-        /// What helps; names the permission when that is what is missing.
-        remedy: String,
-    },
-    /// The cloud could not be asked, or no credentials were to be had.
-    #[error("{what}; {remedy}")]
-    Unreachable {
-        /// What failed, with its cause.
-        what: String,
-        /// What helps.
-        remedy: &'static str,
-    },
 }

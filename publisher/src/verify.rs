@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`fetch`] | one GET, bounded in time and size; decides nothing |
 //! | [`address`] | servers that are asked instead of those in DNS |
-//! | [`probe`] | every address of the host, as caches answer there and past them |
+//! | [`jwks_host`] | where a key set may be read that is at another host than the issuer |
+//! | [`probe`] | every address of every host, as caches answer there and past them |
 //! | [`failure`] | why a GET brought no answer, told apart in words |
 //! | [`judge`] | from what came to findings, as pure functions |
 //! | [`rule`] | the names of the rules |
@@ -20,36 +21,28 @@ pub mod address;
 pub mod failure;
 pub mod fetch;
 pub mod judge;
+pub mod jwks_host;
 pub mod probe;
 pub mod report;
 pub mod rule;
 
-mod resolve;
-pub(crate) mod tls;
+mod elsewhere;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use chancery_core::profile::RelyingParty;
 use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, KeyId};
+pub use chancery_wire::{CertificateTrust as Trust, ClientError as VerifierError};
 
 use self::address::Addresses;
+use self::elsewhere::NoRoute;
 use self::failure::FetchError;
-use self::fetch::{Fetched, Reader};
+use self::fetch::{FetchedDocument, Reader, Route};
 use self::judge::Standard;
-use self::report::{Reading, Report};
-
-/// Whose certificates are believed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// The roots of this machine, as a public relying party has its own.
-    #[default]
-    Platform,
-    /// Those, and the certificates of a PEM file.
-    PlatformAnd(Vec<u8>),
-    /// Nothing but the certificates of a PEM file.
-    Only(Vec<u8>),
-}
+use self::jwks_host::{AllowedJwksHosts, IssuerReach};
+use self::report::{DocumentFetches, VerifyReport};
 
 /// How to read.
 #[derive(Clone, Debug)]
@@ -63,6 +56,8 @@ pub struct VerifyOptions {
     /// An `http://` or `https://` proxy, without user information. The proxies of the environment are never used: a probe that
     /// quietly takes the operator's way out proves nothing about anybody else's.
     pub proxy: Option<String>,
+    /// Hosts that a key set is read at although they are in a network where the issuer is not.
+    pub allowed_jwks_hosts: AllowedJwksHosts,
     /// The relying parties that matter; what breaks none of them is left out of the report.
     pub parties: Vec<RelyingParty>,
 }
@@ -75,7 +70,8 @@ impl Default for VerifyOptions {
             timeout: Duration::from_secs(5),
             addresses: Addresses::default(),
             proxy: None,
-            parties: RelyingParty::ALL.to_vec(),
+            allowed_jwks_hosts: AllowedJwksHosts::default(),
+            parties: RelyingParty::USUAL.to_vec(),
         }
     }
 }
@@ -117,6 +113,7 @@ impl Expectation {
 #[derive(Clone, Debug)]
 pub struct Verifier {
     reader: Reader,
+    allowed: AllowedJwksHosts,
     parties: Vec<RelyingParty>,
 }
 
@@ -126,40 +123,76 @@ impl Verifier {
     /// # Errors
     /// When the certificates cannot be read, this machine has no trusted roots, or the proxy is not a URL.
     pub fn new(options: VerifyOptions) -> Result<Self, VerifierError> {
-        Ok(Self { reader: Reader::new(&options)?, parties: options.parties })
+        let reader = Reader::new(&options)?;
+        Ok(Self { reader, allowed: options.allowed_jwks_hosts, parties: options.parties })
     }
 
     /// Reads both documents of `issuer` and holds them against `expected`. Never fails: what cannot be read is
-    /// a finding. Takes at most twice the timeout.
-    pub async fn verify(&self, issuer: &IssuerUrl, expected: &Expectation) -> Report {
-        let got = read(&self.reader, Place { issuer, base: None }, None).await;
-        self.judge(issuer, expected, got)
+    /// a finding. Takes at most twice the timeout, and the time to look up another host.
+    pub async fn verify(&self, issuer: &IssuerUrl, expected: &Expectation) -> VerifyReport {
+        let fetches = self.read(IssuerPlace { issuer, base: None }).await;
+        self.judge(issuer, expected, fetches)
     }
 
     /// Like [`Verifier::verify`], but reads both documents below `base`, an `https` URL that some relying parties
     /// are given instead of the issuer URL (Kubernetes' `discoveryURL`), or that a load balancer hides.
-    pub async fn verify_mirror(&self, base: &str, issuer: &IssuerUrl, expected: &Expectation) -> Report {
-        let got = read(&self.reader, Place { issuer, base: Some(base) }, None).await;
-        self.judge(issuer, expected, got)
+    pub async fn verify_mirror(
+        &self,
+        base: &str,
+        issuer: &IssuerUrl,
+        expected: &Expectation,
+    ) -> VerifyReport {
+        let fetches = self.read(IssuerPlace { issuer, base: Some(base) }).await;
+        self.judge(issuer, expected, fetches)
     }
 
-    fn judge(&self, issuer: &IssuerUrl, expected: &Expectation, got: Got) -> Report {
-        let (discovery, jwks) = got;
-        let reading = Reading { discovery, jwks, private_trust: self.reader.has_private_trust() };
-        judge::judge(Standard { issuer, expected, parties: &self.parties }, reading)
+    fn judge(&self, issuer: &IssuerUrl, expected: &Expectation, fetches: DocumentFetches) -> VerifyReport {
+        judge::judge(Standard { issuer, expected, parties: &self.parties }, fetches)
     }
+
+    /// Reads both documents, the JWKS where the discovery document says unless they are read below a base of their own.
+    async fn read(&self, place: IssuerPlace<'_>) -> DocumentFetches {
+        let discovery = self.reader.get(&place.url(DocumentKind::Discovery)).await;
+        let mut fetches = self.fetched(discovery);
+        let Some(url) = place.jwks_url(&fetches) else { return fetches };
+        if !place.is_elsewhere(&url) {
+            fetches.jwks = Some(self.reader.get(&url).await);
+            return fetches;
+        }
+        let issuer = IssuerReach::new(place.issuer.host(), fetches.discovery.iter().filter_map(direct_peer));
+        match self.routes_elsewhere(&url, &issuer).await {
+            Ok(routes) => {
+                let reader = routes.first().map_or(&self.reader, |route| &route.reader);
+                fetches.jwks = Some(reader.get(&url).await);
+            }
+            Err(NoRoute::Failed(error)) => fetches.jwks = Some(Err(error)),
+            Err(NoRoute::Refused(why)) => fetches.jwks_refused = Some(why),
+        }
+        fetches
+    }
+
+    /// A discovery document, without a JWKS yet.
+    fn fetched(&self, discovery: Result<FetchedDocument, FetchError>) -> DocumentFetches {
+        let private_trust = self.reader.has_private_trust();
+        DocumentFetches { discovery, jwks: None, jwks_refused: None, private_trust }
+    }
+}
+
+/// Who answered, unless a proxy stood between.
+fn direct_peer(fetched: &FetchedDocument) -> Option<IpAddr> {
+    fetched.peer.filter(|_| fetched.route != Route::Proxied).map(|peer| peer.ip())
 }
 
 /// Where an issuer is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct IssuerPlace<'a> {
     /// The issuer.
     pub issuer: &'a IssuerUrl,
     /// The `https` URL below which both documents are read when that is not the issuer URL.
     pub base: Option<&'a str>,
 }
 
-impl Place<'_> {
+impl IssuerPlace<'_> {
     fn url(&self, kind: DocumentKind) -> String {
         match (self.base, kind) {
             (Some(base), _) => format!("{}/{}", base.strip_suffix('/').unwrap_or(base), kind.path()),
@@ -167,51 +200,17 @@ impl Place<'_> {
             (None, DocumentKind::Jwks) => self.issuer.jwks_uri(),
         }
     }
-}
 
-/// Reads both documents, the JWKS where the discovery document says unless they are read below a base of their own.
-/// With a `nonce`, which no cache has seen before, the origin behind the caches is asked.
-async fn read(reader: &Reader, place: Place<'_>, nonce: Option<u64>) -> Got {
-    let past = |url: String| match nonce {
-        Some(nonce) => probe::past_caches(&url, nonce),
-        None => url,
-    };
-    let discovery = reader.get(&past(place.url(DocumentKind::Discovery))).await;
-    let jwks_uri = match place.base {
-        Some(_) => Some(place.url(DocumentKind::Jwks)),
-        None => discovery.as_ref().ok().and_then(judge::readable_jwks_uri),
-    };
-    let jwks = match jwks_uri {
-        Some(url) => Some(reader.get(&past(url)).await),
-        None => None,
-    };
-    (discovery, jwks)
-}
+    /// Where the JWKS is: where the discovery document says, if that can be read by everybody.
+    fn jwks_url(&self, fetches: &DocumentFetches) -> Option<String> {
+        match self.base {
+            Some(_) => Some(self.url(DocumentKind::Jwks)),
+            None => fetches.discovery.as_ref().ok().and_then(judge::readable_jwks_uri),
+        }
+    }
 
-/// The discovery document and, if it could be asked for, the JWKS.
-type Got = (Result<Fetched, FetchError>, Option<Result<Fetched, FetchError>>);
-
-/// Why a [`Verifier`] cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum VerifierError {
-    /// The PEM file holds no certificate, or a broken one.
-    #[error(
-        "the CA file {reason}; expected PEM blocks `-----BEGIN CERTIFICATE-----` of the authorities that sign the issuer's certificate"
-    )]
-    Certificates {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// No root to believe.
-    #[error(
-        "this machine has no trusted root certificates ({0}); install the package ca-certificates, or name a CA file"
-    )]
-    NoRoots(String),
-    /// The proxy cannot be used.
-    #[error("the proxy {0}; expected http://HOST:PORT or https://HOST:PORT")]
-    Proxy(&'static str),
-    /// The HTTP client cannot be set up.
-    #[error("cannot set up the HTTP client")]
-    Client(#[source] reqwest::Error),
+    /// Whether the discovery document places the JWKS at another host. Below a base, nobody is asked where it is.
+    fn is_elsewhere(&self, url: &str) -> bool {
+        self.base.is_none() && elsewhere::is_at_another_host(url, self.issuer.host())
+    }
 }

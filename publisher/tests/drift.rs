@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use chancery_core::drift::{Drift, DriftKind};
-use chancery_core::publication::{Desired, Known, StoredObject};
-use chancery_core::{DocumentKind, Marker};
+use chancery_core::publication::{Desired, StoredObject, WriterMemory};
+use chancery_core::{DocumentKind, Marker, Withdrawals};
 use chancery_publisher::publish::{LastSeen, publish_again};
 use chancery_publisher::{Outcome, PublishError, StoreErrorKind, observe};
 use proptest::prelude::*;
@@ -20,9 +20,9 @@ async fn publish(store: &FaultyStore, keys: &[u8], seen: &mut LastSeen) -> Resul
     let (documents, owner) = (documents(keys), owner());
     let desired = Desired {
         documents: &documents,
-        tombstones: &[],
+        withdrawals: Withdrawals::none(),
         owner: &owner,
-        known: Known::Stateless,
+        memory: WriterMemory::NONE,
         adopt_unmarked: false,
     };
     publish_again(store, desired, seen).await
@@ -46,11 +46,11 @@ async fn tampering_under_our_marker_is_noticed_once_and_repaired() {
 
     let smaller = documents(&[1]).document(DocumentKind::Jwks).bytes;
     store.place(DocumentKind::Jwks, StoredObject { bytes: smaller, ..jwks(&store).await });
-    assert_eq!(seen.take_missing(), ids([1, 2]), "before the first publication");
+    assert_eq!(seen.take_held(), [ids([]), ids([1, 2])], "before and after the first publication");
     let outcome = publish(&store, &[1, 2], &mut seen).await.unwrap();
     assert_eq!(outcome.written, [DocumentKind::Jwks]);
     assert_eq!(seen.take_drift(), of_jwks(DriftKind::Changed));
-    assert_eq!(seen.take_missing(), ids([2]));
+    assert_eq!(seen.take_held(), [ids([1]), ids([1, 2])]);
     assert_eq!(jwks(&store).await.bytes, documents(&[1, 2]).document(DocumentKind::Jwks).bytes);
     publish(&store, &[1, 2], &mut seen).await.unwrap();
     assert_eq!(seen.take_drift(), []);
@@ -65,7 +65,7 @@ async fn a_key_slipped_in_under_our_marker_stays_and_is_named() {
     let outcome = publish(&store, &[1], &mut seen).await.unwrap();
     assert_eq!(outcome.foreign, [id(7)]);
     let drift: Vec<_> = seen.take_drift().into_iter().map(|drift| drift.what).collect();
-    assert_eq!(drift, [DriftKind::Changed, DriftKind::ForeignKeys(vec![id(7)])]);
+    assert_eq!(drift, [DriftKind::Changed, DriftKind::ForeignKeys { kids: vec![id(7)], removed: false }]);
     publish(&store, &[1], &mut seen).await.unwrap();
     assert_eq!(seen.take_drift(), []);
 }

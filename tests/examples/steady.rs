@@ -1,7 +1,9 @@
-//! What a thousand issuers cost when nothing changes: processor time, requests and memory of one `chancery issuer` with a
-//! bucket prefix for each, over two minutes, with and without the outside view. One run, printed; nothing is asserted.
+//! What many issuers cost when nothing changes: processor time, requests and memory of one `chancery issuer` with a
+//! thousand of them, a bucket prefix for each, over two minutes, with and without the outside view; then memory with ten
+//! thousand that are only served. One run, printed; nothing is asserted.
 //!
 //! The program under measurement is the one `CHANCERY_BIN` names; `bench/run` sets it to an optimised build.
+//! `SECONDS_WATCHED` is another time than two minutes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +20,7 @@ use e2e::wait;
 use serde_json::{Value, json};
 
 const ISSUERS: usize = 1000;
-const WATCHED: Duration = Duration::from_secs(120);
+const SERVED: usize = 10_000;
 const BUCKET: &str = "documents";
 
 #[tokio::main]
@@ -26,6 +28,28 @@ async fn main() -> Result<()> {
     for outside in [false, true] {
         measure(outside).await?;
     }
+    served().await
+}
+
+/// Issuers that this process serves and publishes nowhere else, all with the same key.
+async fn served() -> Result<()> {
+    let (dir, mut site) = (Scratch::new("served")?, Site::new()?);
+    let key = KeyFile::p256(&dir, "key")?;
+    site.config.as_object_mut().context("no configuration")?.remove("state");
+    for number in 0..SERVED {
+        site.add_issuer_of_files(&format!("/cluster-{number}"), &[&key.public], json!([]))?;
+        look_from_outside(&mut site, number, false)?;
+    }
+    let mut service = start(&site).await?;
+    wait::until("the last issuer", async || {
+        let jwks = site.url(&format!("/cluster-{}/openid/v1/jwks", SERVED - 1));
+        Ok(site.client().get(jwks).send().await?.status() == 200)
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    println!("{SERVED} issuers, served and not published elsewhere");
+    print_memory(&mut service)?;
+    service.terminate().await?;
     Ok(())
 }
 
@@ -43,11 +67,9 @@ async fn measure(outside: bool) -> Result<()> {
         s3.insert("prefix".to_owned(), json!(name));
         target.as_object_mut().context("no target")?.remove("publicUrl");
         site.add_issuer_of_files(&format!("/{name}"), &[&key.public], json!([target]))?;
-        let verify = site.config.pointer_mut(&format!("/issuers/{number}/verify"));
-        let verify = verify.and_then(Value::as_object_mut).context("no verify")?;
-        verify.insert("enabled".to_owned(), json!(outside));
+        look_from_outside(&mut site, number, outside)?;
     }
-    let mut service = site.start_ready().await?;
+    let mut service = start(&site).await?;
     wait::until("every target up to date", async || {
         let (_, metrics) = site.admin("metrics").await?;
         let done =
@@ -56,14 +78,15 @@ async fn measure(outside: bool) -> Result<()> {
     })
     .await?;
     // The first looks of all issuers come at once; afterwards each goes at its own pace.
-    tokio::time::sleep(WATCHED / 2).await;
+    let watched = watched()?;
+    tokio::time::sleep(watched / 2).await;
 
     let answered = site.metric("chancery_http_requests_total", &[("code", "200")]).await?.unwrap_or_default();
     proxy.forget();
     let before = processor_time(&mut service)?;
-    tokio::time::sleep(WATCHED).await;
+    tokio::time::sleep(watched).await;
     let used = processor_time(&mut service)? - before;
-    let minutes = WATCHED.as_secs_f64() / 60.0;
+    let minutes = watched.as_secs_f64() / 60.0;
     let mut kinds: BTreeMap<(String, Option<u16>), usize> = BTreeMap::new();
     for record in proxy.records() {
         *kinds.entry((record.method.to_string(), record.status)).or_default() += 1;
@@ -79,11 +102,38 @@ async fn measure(outside: bool) -> Result<()> {
         "  requests of the outside view, answered by the process itself: {:.0} a minute",
         (served - answered) / minutes
     );
+    print_memory(&mut service)?;
+    service.terminate().await?;
+    Ok(())
+}
+
+/// A service that is ready. So many issuers take their time to be opened.
+async fn start(site: &Site) -> Result<IssuerService> {
+    let mut service = site.start()?;
+    let ready = async || site.admin("readyz").await.is_ok_and(|(status, _)| status == 200);
+    service.process().ready(Duration::from_secs(600), ready).await?;
+    Ok(service)
+}
+
+fn watched() -> Result<Duration> {
+    let seconds = std::env::var("SECONDS_WATCHED").unwrap_or_else(|_| "120".to_owned());
+    Ok(Duration::from_secs(seconds.parse().context("SECONDS_WATCHED")?))
+}
+
+fn look_from_outside(site: &mut Site, number: usize, enabled: bool) -> Result<()> {
+    let verify = site.config.pointer_mut(&format!("/issuers/{number}/verify"));
+    let verify = verify.and_then(Value::as_object_mut).context("no verify")?;
+    verify.insert("enabled".to_owned(), json!(enabled));
+    Ok(())
+}
+
+/// All that is resident, the most that was, and what of it is the process's own and not its program's file.
+fn print_memory(service: &mut IssuerService) -> Result<()> {
     let status = fs::read_to_string(format!("/proc/{}/status", service.process().id()))?;
-    for line in status.lines().filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM")) {
+    let told = ["VmHWM", "VmRSS", "RssAnon"];
+    for line in status.lines().filter(|line| told.iter().any(|field| line.starts_with(field))) {
         println!("  {}", line.split_whitespace().collect::<Vec<_>>().join(" "));
     }
-    service.terminate().await?;
     Ok(())
 }
 

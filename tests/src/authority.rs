@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
 
 /// The names that a server certificate is for unless others are asked for.
 pub const LOOPBACK: [&str; 2] = ["127.0.0.1", "localhost"];
@@ -27,6 +33,19 @@ pub struct ServerCertificate {
     pub cert: PathBuf,
     /// `tls.key`, PEM (PKCS#8).
     pub key: PathBuf,
+}
+
+impl ServerCertificate {
+    /// What shows it to the clients of a server.
+    pub fn acceptor(&self) -> Result<TlsAcceptor> {
+        let chain = CertificateDer::pem_file_iter(&self.cert)?.collect::<Result<_, _>>()?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)?;
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
 }
 
 impl Authority {

@@ -12,11 +12,10 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
+use crate::listening::{Listening, serve_http};
 use crate::ports;
 
 mod actions;
@@ -50,7 +49,7 @@ struct State {
 pub struct AwsIam {
     address: String,
     state: Arc<Mutex<State>>,
-    accepting: JoinHandle<()>,
+    _listening: Listening,
 }
 
 /// A refusal: status, code, message.
@@ -63,8 +62,12 @@ impl AwsIam {
         let address = ports::free_address()?;
         let listener = TcpListener::bind(&address).await?;
         let state = Arc::new(Mutex::new(State { policy, ..State::default() }));
-        let accepting = tokio::spawn(accept(listener, state.clone(), address.clone()));
-        Ok(Self { address, state, accepting })
+        let (host, shared) = (address.clone(), state.clone());
+        let listening = Listening::on(listener, move |stream| {
+            let (state, host) = (shared.clone(), host.clone());
+            async move { serve_http(stream, |request| answer(&state, &host, request)).await }
+        });
+        Ok(Self { address, state, _listening: listening })
     }
 
     /// `http://127.0.0.1:PORT/`
@@ -100,24 +103,6 @@ impl AwsIam {
     /// The actions that were allowed since this was last asked, in their order.
     pub fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.state).calls)
-    }
-}
-
-impl Drop for AwsIam {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, state: Arc<Mutex<State>>, host: String) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let (state, host) = (state.clone(), host.clone());
-        tokio::spawn(async move {
-            let service = hyper::service::service_fn(async |request| answer(&state, &host, request).await);
-            let server = hyper::server::conn::http1::Builder::new();
-            // An error is a client that has gone.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        });
     }
 }
 

@@ -9,10 +9,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
+use crate::listening::{Listening, serve_http};
 use crate::ports;
 use crate::request_log::RequestLog;
 use crate::sigv4::verify::{WrongSignature, verify};
@@ -30,7 +29,7 @@ pub struct AwsS3 {
     address: String,
     replies: Arc<Mutex<BTreeMap<String, Reply>>>,
     log: RequestLog,
-    accepting: JoinHandle<()>,
+    _listening: Listening,
 }
 
 impl AwsS3 {
@@ -39,8 +38,12 @@ impl AwsS3 {
         let address = ports::free_address()?;
         let listener = TcpListener::bind(&address).await?;
         let (replies, log) = (Arc::new(Mutex::new(BTreeMap::new())), RequestLog::default());
-        let accepting = tokio::spawn(accept(listener, replies.clone(), log.clone()));
-        Ok(Self { address, replies, log, accepting })
+        let shared = (replies.clone(), log.clone());
+        let listening = Listening::on(listener, move |stream| {
+            let (replies, log) = shared.clone();
+            async move { serve_http(stream, |request| answer(&replies, &log, request)).await }
+        });
+        Ok(Self { address, replies, log, _listening: listening })
     }
 
     /// `http://127.0.0.1:PORT`
@@ -61,24 +64,6 @@ impl AwsS3 {
     /// What was asked.
     pub fn log(&self) -> &RequestLog {
         &self.log
-    }
-}
-
-impl Drop for AwsS3 {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, replies: Arc<Mutex<BTreeMap<String, Reply>>>, log: RequestLog) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let (replies, log) = (replies.clone(), log.clone());
-        tokio::spawn(async move {
-            let service = hyper::service::service_fn(async |request| answer(&replies, &log, request).await);
-            let server = hyper::server::conn::http1::Builder::new();
-            // An error is a client that has gone.
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        });
     }
 }
 

@@ -21,10 +21,15 @@ pub fn skipped(servers: &[&str]) -> bool {
     if std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()) {
         panic!("a server that this test needs is missing: {missing}");
     }
+    say_skipped(&missing);
+    true
+}
+
+/// Says that the running test is skipped, where the test runner does not capture it.
+pub fn say_skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     // Not `eprintln!`, which cargo captures from tests that pass.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {missing}");
-    true
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
 }
 
 /// The pinned server called `name`, or the reason why it is not there. Never builds it.

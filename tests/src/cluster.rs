@@ -28,12 +28,20 @@ pub struct Cluster {
     prefix: String,
     issuer: String,
     jwks_uri: Option<String>,
-    signing_key: PathBuf,
-    keys: Vec<PathBuf>,
+    signing: Signing,
     api_audiences: Vec<String>,
     max_token_expiration: Option<Duration>,
     trusts: Option<TrustedIssuer>,
     files: Arc<Files>,
+}
+
+/// Who signs its tokens.
+#[derive(Clone, Debug)]
+enum Signing {
+    /// kube-apiserver, with a key in a file; it verifies by those in `keys`.
+    Files { key: PathBuf, keys: Vec<PathBuf> },
+    /// An external signer behind a socket (KEP-740), which says by which keys to verify too.
+    Endpoint(PathBuf),
 }
 
 #[derive(Debug)]
@@ -47,6 +55,16 @@ impl Cluster {
     /// A new cluster in the etcd at `etcd`, whose ServiceAccount tokens say `issuer` and are signed with the PEM
     /// private key in `signing_key`. It verifies tokens by that key, until [`keys`](Self::keys) says otherwise.
     pub fn new(etcd: &str, issuer: &str, signing_key: &Path) -> Result<Self> {
+        let keys = vec![signing_key.to_owned()];
+        Self::with(etcd, issuer, Signing::Files { key: signing_key.to_owned(), keys })
+    }
+
+    /// The same with an external signer's socket in place of every key file.
+    pub fn signed_through(etcd: &str, issuer: &str, socket: &Path) -> Result<Self> {
+        Self::with(etcd, issuer, Signing::Endpoint(socket.to_owned()))
+    }
+
+    fn with(etcd: &str, issuer: &str, signing: Signing) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let dir = Scratch::new("cluster")?;
         let authority = Authority::new(dir.path())?;
@@ -56,8 +74,7 @@ impl Cluster {
             prefix: format!("/cluster-{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
             issuer: issuer.to_owned(),
             jwks_uri: None,
-            signing_key: signing_key.to_owned(),
-            keys: vec![signing_key.to_owned()],
+            signing,
             api_audiences: vec![API_AUDIENCE.to_owned()],
             max_token_expiration: None,
             trusts: None,
@@ -75,14 +92,27 @@ impl Cluster {
     /// The key that signs, PEM.
     #[must_use]
     pub fn signing_key(mut self, key: &Path) -> Self {
-        self.signing_key = key.to_owned();
+        let keys = match self.signing {
+            Signing::Files { keys, .. } => keys,
+            Signing::Endpoint(_) => vec![key.to_owned()],
+        };
+        self.signing = Signing::Files { key: key.to_owned(), keys };
+        self
+    }
+
+    /// An external signer's socket, in place of every key file.
+    #[must_use]
+    pub fn signing_endpoint(mut self, socket: &Path) -> Self {
+        self.signing = Signing::Endpoint(socket.to_owned());
         self
     }
 
     /// The files (public or private halves, PEM) of all keys that it verifies by, and that its JWKS shows.
     #[must_use]
     pub fn keys(mut self, keys: &[&Path]) -> Self {
-        self.keys = keys.iter().map(|key| key.to_path_buf()).collect();
+        if let Signing::Files { keys: verifying, .. } = &mut self.signing {
+            *verifying = keys.iter().map(|key| key.to_path_buf()).collect();
+        }
         self
     }
 
@@ -120,10 +150,15 @@ impl Cluster {
             ("tls-cert-file", path(&self.files.certificate.cert)),
             ("tls-private-key-file", path(&self.files.certificate.key)),
             ("service-account-issuer", self.issuer.clone()),
-            ("service-account-signing-key-file", path(&self.signing_key)),
             ("api-audiences", self.api_audiences.join(",")),
         ];
-        flags.extend(self.keys.iter().map(|key| ("service-account-key-file", path(key))));
+        match &self.signing {
+            Signing::Files { key, keys } => {
+                flags.push(("service-account-signing-key-file", path(key)));
+                flags.extend(keys.iter().map(|key| ("service-account-key-file", path(key))));
+            }
+            Signing::Endpoint(socket) => flags.push(("service-account-signing-endpoint", path(socket))),
+        }
         flags.extend(self.jwks_uri.clone().map(|uri| ("service-account-jwks-uri", uri)));
         if let Some(longest) = self.max_token_expiration {
             flags.push(("service-account-max-token-expiration", format!("{}s", longest.as_secs())));

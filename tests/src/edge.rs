@@ -11,15 +11,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_rustls::TlsAcceptor;
 
 use crate::authority::ServerCertificate;
+use crate::listening::{Listening, serve_http};
 
 /// How an edge answers.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +46,7 @@ pub struct Document {
 #[derive(Debug)]
 pub struct Edge {
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    _listening: Listening,
 }
 
 #[derive(Debug)]
@@ -76,11 +71,21 @@ impl Edge {
         (client, origin): (&reqwest::Client, &str),
     ) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))?;
-        let acceptor = TlsAcceptor::from(Arc::new(server_config(certificate)?));
+        let acceptor = certificate.acceptor()?;
         let (client, origin) = (client.clone(), origin.to_owned());
         let shared = Arc::new(Shared { client, origin, state: Mutex::default() });
-        let accepting = tokio::spawn(accept(listener, acceptor, shared.clone()));
-        Ok(Self { shared, accepting })
+        let answering = shared.clone();
+        let listening = Listening::on(listener, move |stream| {
+            let (acceptor, shared) = (acceptor.clone(), answering.clone());
+            async move {
+                if shared.is_down() {
+                    return;
+                }
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                serve_http(stream, |request| shared.answer(request)).await;
+            }
+        });
+        Ok(Self { shared, _listening: listening })
     }
 
     /// Answers in another manner from now on.
@@ -103,43 +108,14 @@ impl Edge {
     }
 }
 
-impl Drop for Edge {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-fn server_config(certificate: &ServerCertificate) -> Result<ServerConfig> {
-    let chain = CertificateDer::pem_file_iter(&certificate.cert)?.collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_file(&certificate.key)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(builder.with_no_client_auth().with_single_cert(chain, key)?)
-}
-
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
-    // Ends the connections with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let is_down = {
-            let mut state = shared.state();
-            state.asked += 1;
-            matches!(state.manner, Manner::Down)
-        };
-        if is_down {
-            continue;
-        }
-        let (acceptor, shared) = (acceptor.clone(), shared.clone());
-        connections.spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else { return };
-            let service = hyper::service::service_fn(|request| shared.answer(request));
-            let server = hyper::server::conn::http1::Builder::new();
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        });
-    }
-}
-
 impl Shared {
+    /// Counts a connection, and says whether it is refused.
+    fn is_down(&self) -> bool {
+        let mut state = self.state();
+        state.asked += 1;
+        matches!(state.manner, Manner::Down)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

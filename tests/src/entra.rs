@@ -16,16 +16,11 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs};
 
 use crate::authority::{Authority, LOOPBACK};
+use crate::listening::{Listening, serve_http};
 use crate::scratch::Scratch;
 use crate::token::TokenSigner;
 
@@ -46,7 +41,7 @@ const WRITING: Duration = Duration::from_millis(30);
 pub struct Entra {
     url: String,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    _listening: Listening,
     _dir: Scratch,
 }
 
@@ -146,17 +141,20 @@ impl Entra {
     pub async fn start(authority: &Authority) -> Result<Self> {
         let dir = Scratch::new("entra")?;
         let files = authority.issue(dir.path(), &LOOPBACK)?;
-        let chain = CertificateDer::pem_file_iter(files.cert)?.collect::<Result<Vec<_>, _>>()?;
-        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(chain, PrivateKeyDer::from_pem_file(files.key)?)?;
+        let acceptor = files.acceptor()?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("https://{}", listener.local_addr()?);
         let signer = TokenSigner::generate()?;
         let shared = Arc::new(Shared { url: url.clone(), signer, state: Mutex::default() });
-        let accepting = tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), shared.clone()));
-        Ok(Self { url, shared, accepting, _dir: dir })
+        let answering = shared.clone();
+        let listening = Listening::on(listener, move |stream| {
+            let (acceptor, shared) = (acceptor.clone(), answering.clone());
+            async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                serve_http(stream, |request| shared.handle(request)).await;
+            }
+        });
+        Ok(Self { url, shared, _listening: listening, _dir: dir })
     }
 
     /// `https://127.0.0.1:PORT`, which is every endpoint.
@@ -216,30 +214,10 @@ impl Entra {
     }
 }
 
-impl Drop for Entra {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
 impl State {
     fn by_client(&mut self, client_id: &str) -> Result<&mut Identity> {
         let found = self.identities.iter_mut().find(|identity| identity.client_id == client_id);
         found.with_context(|| format!("no identity {client_id}"))
-    }
-}
-
-async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: Arc<Shared>) {
-    // Ends the connections with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let (tls, shared) = (tls.clone(), shared.clone());
-        connections.spawn(async move {
-            let Ok(stream) = tls.accept(stream).await else { return };
-            let service = hyper::service::service_fn(|request| shared.handle(request));
-            let server = hyper::server::conn::http1::Builder::new();
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-        });
     }
 }
 

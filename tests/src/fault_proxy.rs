@@ -15,9 +15,9 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use self::connection::Ending;
+use crate::listening::Listening;
 use crate::request_log::{Record, RequestLog};
 use crate::{ports, wait};
 
@@ -73,7 +73,9 @@ impl On {
         self.times(usize::MAX)
     }
 
+    /// A HEAD is a read too.
     fn meets(&self, method: &Method, path: &str) -> bool {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
         *method == self.method && path.ends_with(&self.path_suffix)
     }
 }
@@ -149,7 +151,7 @@ pub struct FaultProxy {
     url: String,
     address: String,
     shared: Arc<Shared>,
-    accepting: Mutex<Option<JoinHandle<()>>>,
+    listening: Mutex<Option<Listening>>,
 }
 
 #[derive(Debug)]
@@ -179,18 +181,16 @@ impl FaultProxy {
         let upstream = upstream.strip_prefix("http://").context("a proxy before http:// alone")?.to_owned();
         let shared = Arc::new(Shared { upstream, rules: Mutex::default(), log: RequestLog::default() });
         let url = format!("http://{address}");
-        let proxy = Self { url, address, shared, accepting: Mutex::default() };
+        let proxy = Self { url, address, shared, listening: Mutex::default() };
         proxy.accept().await?;
         Ok(proxy)
     }
 
     /// Refuses connections from now on, and cuts those there are.
     pub async fn refuse(&self) {
-        let accepting = lock(&self.accepting).take();
-        if let Some(accepting) = accepting {
-            accepting.abort();
-            // The listener is closed with its task.
-            let _ = accepting.await;
+        let listening = lock(&self.listening).take();
+        if let Some(listening) = listening {
+            listening.close().await;
         }
     }
 
@@ -198,7 +198,9 @@ impl FaultProxy {
     pub async fn accept(&self) -> Result<()> {
         self.refuse().await;
         let listener = TcpListener::bind(&self.address).await?;
-        *lock(&self.accepting) = Some(tokio::spawn(connection::accept(listener, self.shared.clone())));
+        let shared = self.shared.clone();
+        let listening = Listening::on(listener, move |stream| connection::converse(stream, shared.clone()));
+        *lock(&self.listening) = Some(listening);
         Ok(())
     }
 
@@ -241,14 +243,6 @@ impl FaultProxy {
             .filter(|record| record.method == *method && record.succeeded())
             .map(|record| record.path)
             .collect()
-    }
-}
-
-impl Drop for FaultProxy {
-    fn drop(&mut self) {
-        if let Some(accepting) = lock(&self.accepting).take() {
-            accepting.abort();
-        }
     }
 }
 

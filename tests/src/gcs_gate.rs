@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http_body_util::{BodyExt as _, Collected, Full};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use hyper::{Method, Request, Response};
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ impl Gate {
                     None if metageneration.is_some_and(|number| number != 1) => {
                         refusal(412, "conditionNotMet")
                     }
-                    None => self.forward(request.map(|_| body)).await,
+                    None => with_own_etag(self.forward(request.map(|_| body)).await).await,
                 };
                 (what, key, answer)
             }
@@ -193,8 +193,8 @@ impl Gate {
             return refused;
         }
         let mut answer = self.forward(request).await;
-        let etag = answer.headers().get(ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default();
-        let etag = etag.trim_matches('"').to_owned();
+        let generation = answer.headers().get("x-goog-generation").and_then(|number| number.to_str().ok());
+        let etag = etag_of(generation.unwrap_or_default());
         if answer.status() == 404 {
             return match self.lacks(key, &["list"]) {
                 Some(refused) => refused,
@@ -240,6 +240,25 @@ impl Gate {
         let bytes = answer.bytes().await.unwrap_or_default();
         copy.body(Full::new(bytes)).unwrap_or_default()
     }
+}
+
+/// An ETag is of the generation and metageneration, not of the bytes as the server's is.
+fn etag_of(generation: &str) -> String {
+    format!("C{generation}EAE=")
+}
+
+/// The answer to an upload, with the ETag that a download will show.
+async fn with_own_etag(answer: Answer) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let mut object: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let generation = object.get("generation").and_then(Value::as_str).map(etag_of);
+    let Some((etag, object)) = generation.zip(object.as_object_mut()) else {
+        return Response::from_parts(head, Full::new(bytes));
+    };
+    object.insert("etag".to_owned(), etag.into());
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Full::new(Value::Object(object.clone()).to_string().into()))
 }
 
 /// The attributes that an upload may set, of those that there are

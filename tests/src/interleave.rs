@@ -12,9 +12,9 @@ use std::fmt;
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use chancery_core::jwks::ObservedJwks;
-use chancery_core::publication::{Desired, Known, Observed, Version};
-use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner, PublicKey};
-use chancery_publisher::store::{Put, Reading};
+use chancery_core::publication::{Desired, Observed, Version, WriterMemory};
+use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner, PublicKey, Withdrawals};
+use chancery_publisher::store::{ConditionalRead, Put};
 use chancery_publisher::{DocumentStore, StoreError, observe, publish};
 use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
@@ -187,9 +187,9 @@ async fn write(store: &dyn DocumentStore, keys: &[PublicKey]) -> Result<()> {
     let documents = DocumentSet::new(issuer, jwks, CachePolicy::of_seconds(600));
     let desired = Desired {
         documents: &documents,
-        tombstones: &[],
+        withdrawals: Withdrawals::none(),
         owner: &owner,
-        known: Known::Stateless,
+        memory: WriterMemory::NONE,
         adopt_unmarked: false,
     };
     publish(store, desired).await?;
@@ -302,7 +302,7 @@ impl Place<'_> {
 
 #[async_trait]
 impl DocumentStore for Place<'_> {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
         self.store.read_unless(&self.path(path), known).await
     }
 
@@ -337,7 +337,7 @@ impl Gated<'_> {
 
 #[async_trait]
 impl DocumentStore for Gated<'_> {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
         self.turn(format!("read {path}")).await;
         let reading = self.place.read_unless(path, known).await;
         self.done();

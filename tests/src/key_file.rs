@@ -11,7 +11,7 @@ use aws_lc_rs::signature::KeyPair as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_core::PublicKey;
-use chancery_core::pem::read_public_keys;
+use chancery_core::key_file::read_public_keys;
 use pem::Pem;
 
 use crate::scratch::Scratch;
@@ -43,7 +43,12 @@ impl KeyFile {
 
     /// The same on the curve P-256, which is made a hundred times faster.
     pub fn p256(dir: &Scratch, name: &str) -> Result<Self> {
-        let key = rcgen::KeyPair::generate()?;
+        Self::ecdsa(dir, name, &rcgen::PKCS_ECDSA_P256_SHA256)
+    }
+
+    /// The same on the curve of an algorithm.
+    pub fn ecdsa(dir: &Scratch, name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Result<Self> {
+        let key = rcgen::KeyPair::generate_for(algorithm)?;
         let public_pem = key.public_key_pem();
         let kid = URL_SAFE_NO_PAD.encode(digest(&SHA256, pem::parse(&public_pem)?.contents()));
         let private = dir.write(&format!("{name}.key"), key.serialize_pem())?;

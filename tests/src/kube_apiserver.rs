@@ -167,6 +167,31 @@ impl KubeApiserver {
         Ok(token.context("a TokenRequest without a token")?.to_owned())
     }
 
+    /// Has the API server look at a token as it does for webhooks and for itself: the user of one that it accepts, for its
+    /// own audiences or for those that are given.
+    pub async fn token_review(&self, token: &str, audiences: &[&str]) -> Result<Verdict> {
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let review = json!({ "spec": { "token": token, "audiences": audiences } });
+        let (status, answer) = self.post(path, ADMIN_TOKEN, &review).await?;
+        ensure!(status == StatusCode::CREATED, "POST {path}: {status}: {answer}");
+        if answer.pointer("/status/authenticated") != Some(&Value::Bool(true)) {
+            let reason = answer.pointer("/status/error").unwrap_or(&Value::Null).to_string();
+            return Ok(Err(Refusal { status: None, reason }));
+        }
+        let user = answer.pointer("/status/user/username").and_then(Value::as_str);
+        Ok(Ok(user.context("a TokenReview without a user")?.to_owned()))
+    }
+
+    /// The sum of the samples of one of its metrics.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let page = String::from_utf8(self.get_raw("/metrics").await?)?;
+        let samples = page.lines().filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
+        });
+        let values = samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        Ok(values.sum())
+    }
+
     /// Shows a token to this server as a relying party, which answers with the user that it takes the bearer for.
     pub async fn self_subject_review(&self, token: &str) -> Result<Verdict> {
         let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

@@ -11,24 +11,21 @@
 //! | a second S3 target, written independently | [`versitygw`]; [`s3_server`]: what both are |
 //! | an Azure Blob target | [`azurite`] |
 //! | Microsoft Entra: its token endpoint, Azure Resource Manager and Microsoft Graph, as far as trust is concerned | [`entra`] |
-//! | a relying party as Go programs write it | [`go_oidc`] |
-//! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs |
-//! | what lies between us and a target, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
+//! | relying parties built on libraries in Go, Python, JavaScript and Java | [`token_verifier`] |
+//! | ourselves, as a separate process | [`chancery`], and [`site`]: where it runs; [`signer`]: as kube-apiserver's external signer |
+//! | what lies between us and a server, fails, and notes what it was asked | [`fault_proxy`], [`request_log`] |
 //! | a GCS target | [`fake_gcs`], behind [`gcs_gate`]: its rights |
 //! | what gives access tokens of Google's | [`google_sts`] |
 //! | the API that makes Google trust an issuer | [`gcp_iam`] |
-//! | what lies between us and a target, and fails | [`fault_proxy`] |
 //! | relying parties that are given the keys themselves | [`vault_jwt`] (Vault's own code), [`vault`] and [`key_api`] (ours) |
-//! | what lies between us and a server, and fails | [`fault_proxy`] |
 //! | one more address of an issuer's host, which lags, caches or lies | [`edge`] |
-//! | what lies between us and an S3 target, and fails | [`fault_proxy`] |
 //! | a reader who never looks away | [`witness`] |
 //! | two writers whose every step is directed | [`interleave`] |
 //!
 //! Under them lie [`binary`] (where the programs are), [`process`] (children that never outlive us), [`ports`],
-//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`relying_party`] (whom one trusts, and what it
-//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys), [`http`], [`stand_in`] (servers of ours), [`tls_front`], [`relying_party`] (whom one trusts, and what it
-//! said) and [`token`] (tokens that no server would issue).
+//! [`scratch`] (folders), [`wait`] (the only way to wait), [`authority`] (certificates), [`key_file`] (signing keys),
+//! [`http`], [`listening`] (the one accept loop), [`stand_in`] (servers of ours), [`tls_front`], [`relying_party`]
+//! (whom one trusts, and what it said) and [`token`] (tokens that no server would issue).
 
 pub mod authority;
 pub mod aws_iam;
@@ -45,13 +42,13 @@ pub mod fake_gcs;
 pub mod fault_proxy;
 pub mod gcp_iam;
 pub mod gcs_gate;
-pub mod go_oidc;
 pub mod google_sts;
 pub mod http;
 pub mod interleave;
 pub mod key_api;
 pub mod key_file;
 pub mod kube_apiserver;
+pub mod listening;
 pub mod minio;
 pub mod ports;
 pub mod process;
@@ -59,11 +56,13 @@ pub mod relying_party;
 pub mod request_log;
 pub mod s3_server;
 pub mod scratch;
+pub mod signer;
 pub mod sigv4;
 pub mod site;
 pub mod stand_in;
 pub mod tls_front;
 pub mod token;
+pub mod token_verifier;
 pub mod vault;
 pub mod vault_jwt;
 pub mod versitygw;

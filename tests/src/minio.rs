@@ -30,14 +30,19 @@ pub struct Minio {
 impl Minio {
     /// A plain S3 server.
     pub async fn start() -> Result<Self> {
-        Self::start_with(None).await
+        Self::start_with(None, None).await
+    }
+
+    /// A plain S3 server of `region` that also takes requests to `BUCKET.DOMAIN`, as Amazon's names are.
+    pub async fn start_as(domain: &str, region: &'static str) -> Result<Self> {
+        Self::start_with(None, Some((domain, region))).await
     }
 
     /// An S3 server that is also a relying party of `issuer`; whoever it accepts may read and write everything.
     ///
     /// It reads discovery once, at its start: the issuer must be up by then. Of the audiences it takes the first.
     pub async fn start_trusting(issuer: &TrustedIssuer) -> Result<Self> {
-        let mut minio = Self::start_with(Some(issuer)).await?;
+        let mut minio = Self::start_with(Some(issuer), None).await?;
         // A role without an issuer behind it is not announced: waiting for it proves that discovery was read.
         let log = minio.dir.join("log");
         let announced = || std::fs::read_to_string(&log).ok().as_deref().and_then(role_in);
@@ -46,10 +51,14 @@ impl Minio {
         Ok(minio)
     }
 
-    async fn start_with(issuer: Option<&TrustedIssuer>) -> Result<Self> {
+    async fn start_with(issuer: Option<&TrustedIssuer>, name: Option<(&str, &'static str)>) -> Result<Self> {
         let dir = Scratch::new("minio")?;
         let address = ports::free_address()?;
-        let mut process = Process::start("minio", command(&address, &dir, issuer)?, &dir.join("log"))?;
+        let mut command = command(&address, &dir, issuer)?;
+        if let Some((domain, region)) = name {
+            command.env("MINIO_DOMAIN", domain).env("MINIO_SITE_REGION", region);
+        }
+        let mut process = Process::start("minio", command, &dir.join("log"))?;
         let endpoint = format!("http://{address}");
         let client = http::client(None)?;
         let ready = format!("{endpoint}/minio/health/ready");
@@ -58,7 +67,9 @@ impl Minio {
                 client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success())
             })
             .await?;
-        Ok(Self { server: S3Server::at(endpoint), role_arn: None, process, dir })
+        let server = S3Server::at(endpoint);
+        let server = if let Some((_, region)) = name { server.of_region(region) } else { server };
+        Ok(Self { server, role_arn: None, process, dir })
     }
 
     /// The running program, to kill it or to read its log.

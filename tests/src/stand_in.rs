@@ -9,10 +9,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::task::{JoinHandle, JoinSet};
+
+use crate::listening::{Listening, serve_http};
 
 /// What is answered.
 pub type Answer = Response<Full<Bytes>>;
@@ -27,7 +27,7 @@ pub trait Api: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct StandIn {
     url: String,
-    accepting: JoinHandle<()>,
+    _listening: Listening,
 }
 
 impl StandIn {
@@ -35,31 +35,16 @@ impl StandIn {
     pub async fn start(api: Arc<impl Api>) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let accepting = tokio::spawn(async move {
-            // Ends the connections with this task.
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let api = api.clone();
-                connections.spawn(async move {
-                    let service = hyper::service::service_fn(|request| handle(api.as_ref(), request));
-                    let server = hyper::server::conn::http1::Builder::new();
-                    // An error is a client that has gone.
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
+        let listening = Listening::on(listener, move |stream| {
+            let api = api.clone();
+            async move { serve_http(stream, |request| handle(api.as_ref(), request)).await }
         });
-        Ok(Self { url, accepting })
+        Ok(Self { url, _listening: listening })
     }
 
     /// `http://127.0.0.1:PORT`
     pub fn url(&self) -> &str {
         &self.url
-    }
-}
-
-impl Drop for StandIn {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 

@@ -9,40 +9,51 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
-use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// An RSA key that signs what it is given, as RS256.
+/// A key that signs what it is given: RSA as RS256, P-256 as ES256.
 #[derive(Debug)]
 pub struct TokenSigner {
-    key: RsaKeyPair,
+    key: SigningKey,
     kid: String,
 }
 
+#[derive(Debug)]
+enum SigningKey {
+    Rsa(Box<RsaKeyPair>),
+    P256(EcdsaKeyPair),
+}
+
 impl TokenSigner {
-    /// A new key of 2048 bits, which nobody else knows.
+    /// A new RSA key of 2048 bits, which nobody else knows.
     pub fn generate() -> Result<Self> {
-        Self::new(RsaKeyPair::generate(KeySize::Rsa2048)?)
+        Self::rsa(RsaKeyPair::generate(KeySize::Rsa2048)?)
     }
 
-    /// The key in a PEM file, PKCS#1 or PKCS#8, such as one that a cluster signs with.
+    /// The key in a PEM file, such as one that a cluster signs with: RSA in PKCS#1 or PKCS#8, P-256 in PKCS#8.
     pub fn read(path: &Path) -> Result<Self> {
         let file = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
         let block = pem::parse(file)?;
-        let key = match block.tag() {
-            "RSA PRIVATE KEY" => RsaKeyPair::from_der(block.contents())?,
-            "PRIVATE KEY" => RsaKeyPair::from_pkcs8(block.contents())?,
-            other => bail!("{} holds a {other}, not an RSA private key", path.display()),
-        };
-        Self::new(key)
+        let der = block.contents();
+        match block.tag() {
+            "RSA PRIVATE KEY" => Self::rsa(RsaKeyPair::from_der(der)?),
+            "PRIVATE KEY" => match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der) {
+                Ok(key) => {
+                    let kid = key_id(key.public_key().as_der()?);
+                    Ok(Self { key: SigningKey::P256(key), kid })
+                }
+                Err(_) => Self::rsa(RsaKeyPair::from_pkcs8(der)?),
+            },
+            other => bail!("{} holds a {other}, not a private key", path.display()),
+        }
     }
 
-    fn new(key: RsaKeyPair) -> Result<Self> {
-        let spki: PublicKeyX509Der<'_> = key.public_key().as_der()?;
-        let kid = URL_SAFE_NO_PAD.encode(digest(&SHA256, spki.as_ref()));
-        Ok(Self { key, kid })
+    fn rsa(key: RsaKeyPair) -> Result<Self> {
+        let kid = key_id(key.public_key().as_der()?);
+        Ok(Self { key: SigningKey::Rsa(Box::new(key)), kid })
     }
 
     /// The id that kube-apiserver gives the key.
@@ -52,12 +63,21 @@ impl TokenSigner {
 
     /// The JWKS that an issuer with this key alone shows.
     pub fn jwks(&self) -> Value {
-        let key = self.key.public_key();
         let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        json!({ "keys": [{
-            "use": "sig", "kty": "RSA", "kid": self.kid, "alg": "RS256",
-            "n": number(key.modulus().big_endian_without_leading_zero()),
-            "e": number(key.exponent().big_endian_without_leading_zero()),
+        json!({ "keys": [match &self.key {
+            SigningKey::Rsa(key) => json!({
+                "use": "sig", "kty": "RSA", "kid": self.kid, "alg": "RS256",
+                "n": number(key.public_key().modulus().big_endian_without_leading_zero()),
+                "e": number(key.public_key().exponent().big_endian_without_leading_zero()),
+            }),
+            SigningKey::P256(key) => {
+                // An uncompressed point: 4, then both coordinates (SEC 1 section 2.3.3).
+                let (x, y) = key.public_key().as_ref().get(1..).unwrap_or_default().split_at(32);
+                json!({
+                    "use": "sig", "kty": "EC", "kid": self.kid, "alg": "ES256", "crv": "P-256",
+                    "x": number(x), "y": number(y),
+                })
+            }
         }] })
     }
 
@@ -68,12 +88,44 @@ impl TokenSigner {
 
     /// A token of these claims that names another key as its signer.
     pub fn sign_as(&self, kid: &str, claims: &Value) -> Result<String> {
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(&json!({ "alg": "RS256", "kid": kid })), part(claims));
-        let mut signature = vec![0; self.key.public_modulus_len()];
-        self.key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature)?;
-        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+        let random = SystemRandom::new();
+        let signature = |signed: &str| -> Result<Vec<u8>> {
+            match &self.key {
+                SigningKey::Rsa(key) => {
+                    let mut signature = vec![0; key.public_modulus_len()];
+                    key.sign(&RSA_PKCS1_SHA256, &random, signed.as_bytes(), &mut signature)?;
+                    Ok(signature)
+                }
+                SigningKey::P256(key) => Ok(key.sign(&random, signed.as_bytes())?.as_ref().to_vec()),
+            }
+        };
+        let algorithm = match self.key {
+            SigningKey::Rsa(_) => "RS256",
+            SigningKey::P256(_) => "ES256",
+        };
+        let signed = signed_part(&json!({ "alg": algorithm, "kid": kid }), claims);
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature(&signed)?)))
     }
+}
+
+fn key_id(spki: PublicKeyX509Der<'_>) -> String {
+    URL_SAFE_NO_PAD.encode(digest(&SHA256, spki.as_ref()))
+}
+
+fn signed_part(header: &Value, claims: &Value) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}", part(header), part(claims))
+}
+
+/// A token that says it is not signed (RFC 7519 section 6), and names a key.
+pub fn unsigned(kid: &str, claims: &Value) -> String {
+    signed_part(&json!({ "alg": "none", "kid": kid }), claims) + "."
+}
+
+/// A token with its claims exchanged, and the signature that it had.
+pub fn with_claims(token: &str, claims: &Value) -> Result<String> {
+    let (_, signature) = token.rsplit_once('.').context("not a JWT")?;
+    Ok(format!("{}.{signature}", signed_part(&part(token, 0)?, claims)))
 }
 
 /// The claims of a token, unverified: to be changed and signed again.

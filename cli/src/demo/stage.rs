@@ -8,6 +8,8 @@ use chancery_core::{DocumentKind, IssuerUrl, KeyId, PublicKey};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
+use crate::output::say;
+
 /// Everything on disk; removed when dropped.
 pub struct Stage {
     folder: TempDir,
@@ -74,14 +76,14 @@ impl Stage {
     }
 
     /// Tells how to look for oneself.
-    pub fn invite(&self) {
-        println!("\nThe issuer keeps running. Read it as a relying party would:\n");
-        println!(
-            "    curl --cacert {} {}",
+    pub fn invite(&self) -> anyhow::Result<()> {
+        say(&format!(
+            "\nThe issuer keeps running. Read it as a relying party would:\n\n    curl --cacert {} {}\n    {}\n\n\
+             Ctrl-C ends it and removes {}.\n",
             self.folder.path().join("ca.pem").display(),
-            self.issuer.discovery_url()
-        );
-        println!("    {}\n", self.issuer.jwks_uri());
-        println!("Ctrl-C ends it and removes {}.", self.folder.path().display());
+            self.issuer.discovery_url(),
+            self.issuer.jwks_uri(),
+            self.folder.path().display(),
+        ))
     }
 }

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use chancery_keygen::files::Existing;
+use chancery_core::quoted::escaped;
+use chancery_files::{Existing, Settled, Unfinished};
 use chancery_keygen::key_pair::{self, KeyPairPaths};
 use chancery_keygen::{Passphrase, PrivateKey};
+
+use super::interruption::Interruption;
 
 #[derive(clap::Args)]
 pub struct Destination {
@@ -26,13 +29,17 @@ impl Destination {
     /// Writes both halves or neither, and says what was written.
     pub fn write(&self, key: &PrivateKey, passphrase: Option<&Passphrase>) -> anyhow::Result<()> {
         let paths = self.paths();
-        key_pair::write(key, &paths, passphrase, existing(self.force))?;
+        let interruption = Interruption::hold()?;
+        report(&key_pair::settle(&paths)?);
+        let staged = key_pair::stage(key, &paths, passphrase, existing(self.force))?;
+        interruption.check()?;
+        staged.place()?;
         let public = key.public_key();
         println!("key id   {}", public.key_id());
         println!("kind     {}, signs {}", public.description(), public.algorithm());
         let sealed = if passphrase.is_some() { ", sealed" } else { "" };
-        println!("private  {} (0600{sealed})", real(&paths.private).display());
-        println!("public   {} (0644)", real(&paths.public).display());
+        println!("private  {} (0600{sealed})", escaped(real(&paths.private).display()));
+        println!("public   {} (0644)", escaped(real(&paths.public).display()));
         if passphrase.is_some() {
             eprintln!(
                 "note: kube-apiserver cannot read a sealed key; open it where it is to sign, with `chancery keygen import --passphrase-file`"
@@ -48,6 +55,25 @@ impl Destination {
             }
             _ => KeyPairPaths::in_directory(self.out_dir.as_deref().unwrap_or(Path::new("."))),
         }
+    }
+}
+
+/// Brings to an end what a killed process has begun at `paths`, and says so.
+pub fn settle(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let settled: Result<Vec<Settled>, _> =
+        chancery_files::unfinished(paths)?.into_iter().map(Unfinished::settle).collect();
+    report(&settled?);
+    Ok(())
+}
+
+fn report(settled: &[Settled]) {
+    for settled in settled {
+        let (done, paths) = match settled {
+            Settled::Finished(paths) => ("completed: these now belong to the files placed before", paths),
+            Settled::Removed(paths) => ("removed: nothing had its name yet", paths),
+        };
+        let paths: Vec<String> = paths.iter().map(|path| escaped(path.display()).to_string()).collect();
+        eprintln!("note: an earlier run was killed here, and what it left was {done}: {}", paths.join(", "));
     }
 }
 

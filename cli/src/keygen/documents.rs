@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use chancery_core::{Discovery, IssuerUrl, Jwks};
-use chancery_keygen::files::{self, NewFile};
+use chancery_files::NewFile;
 
 use super::destination::existing;
 use super::input;
@@ -75,7 +75,7 @@ impl Output {
     /// Writes the exact bytes; a newline follows only for a person at a terminal.
     fn write(&self, bytes: Vec<u8>) -> anyhow::Result<()> {
         if let Some(path) = &self.output {
-            files::place(&[NewFile::public(path.clone(), bytes)], existing(self.force))?.keep();
+            chancery_files::place(&[NewFile::public(path.clone(), bytes)], existing(self.force))?;
             return Ok(());
         }
         let mut out = std::io::stdout().lock();

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use chancery_core::IssuerUrl;
-use chancery_keygen::export::{Distribution, KubernetesName, Request};
-use chancery_keygen::files::{self, NewFile};
+use chancery_core::quoted::escaped;
+use chancery_files::NewFile;
+use chancery_keygen::export::{Distribution, ExportRequest, KubernetesName};
 use chancery_keygen::{Key, PrivateKey};
 
-use super::destination::{existing, real};
+use super::destination::{existing, real, settle};
 use super::input;
+use super::interruption::Interruption;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -47,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut keys = input::keys(&args.keys, passphrase.as_ref())?;
     let signing_key = take_signing_key(&mut keys)?;
     let directory = real(&args.out_dir);
-    let request = Request {
+    let request = ExportRequest {
         signing_key: &signing_key,
         further_keys: &keys,
         issuer: &args.issuer,
@@ -60,9 +62,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let files: Vec<NewFile> = rendered.into_iter().map(NewFile::from).collect();
     let written: Vec<String> = files
         .iter()
-        .map(|file| format!("{} ({:04o})", directory.join(&file.path).display(), file.access.mode()))
+        .map(|file| format!("{} ({:04o})", escaped(directory.join(&file.path).display()), file.access.mode()))
         .collect();
-    files::place_below(&directory, files, existing(args.force))?.keep();
+    let _interruption = Interruption::hold()?;
+    settle(&files.iter().map(|file| directory.join(&file.path)).collect::<Vec<_>>())?;
+    chancery_files::place_below(&directory, files, existing(args.force))?;
     println!("signing key {}", signing_key.public_key().key_id());
     written.iter().for_each(|line| println!("{line}"));
     println!("README.md has the steps and the kube-apiserver flags");

@@ -3,37 +3,32 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use chancery_keygen::files;
+use chancery_core::quoted::escaped;
 use chancery_keygen::pem_file::Content;
-use chancery_keygen::{Key, Passphrase, PemFile};
+use chancery_keygen::{Key, Passphrase, PemFile, secret_file};
 
 /// Reads a passphrase file, if one is given.
 pub fn passphrase(path: Option<&Path>) -> anyhow::Result<Option<Passphrase>> {
     let Some(path) = path else { return Ok(None) };
-    let contents = files::read(path)?;
+    let contents = secret_file::read(path)?;
     if contents.readable_by_others {
-        let path = path.display();
+        let path = escaped(path.display());
         eprintln!(
             "warning: the passphrase file {path} can be read by others than its owner; run `chmod 600 {path}`"
         );
     }
     let passphrase = Passphrase::from_file_bytes(&contents.bytes);
-    passphrase.with_context(|| path.display().to_string()).map(Some)
+    passphrase.with_context(|| escaped(path.display()).to_string()).map(Some)
 }
 
 /// Reads a PEM file, or standard input for `-`. A file without any block is refused.
 pub fn pem_file(path: &Path, passphrase: Option<&Passphrase>) -> anyhow::Result<PemFile> {
-    let bytes = files::read(path)?.bytes;
-    let path = path.display();
-    let Ok(text) = str::from_utf8(&bytes) else {
-        bail!(
-            "{path} is not text; expected PEM. If it is DER, convert it with `openssl pkey -inform DER -in {path} -out NEW_FILE`"
-        )
-    };
-    let file = PemFile::read(text, passphrase);
+    let bytes = secret_file::read(path)?.bytes;
+    let path = escaped(path.display());
+    let file = PemFile::read(&bytes, passphrase);
     ensure!(
         !file.blocks.is_empty(),
-        "{path} has no PEM block; expected `-----BEGIN ... KEY-----` or a certificate"
+        "{path} has no PEM block; expected `-----BEGIN ... KEY-----` or a certificate. If it is DER, convert it with `openssl pkey -inform DER -in {path} -out NEW_FILE`"
     );
     Ok(file)
 }
@@ -46,7 +41,7 @@ pub fn keys(paths: &[PathBuf], passphrase: Option<&Passphrase>) -> anyhow::Resul
     for path in paths {
         for block in pem_file(path, passphrase)?.blocks {
             if let Some(reason) = block.as_key_file().reason().filter(|_| block.public_key().is_some()) {
-                let (path, position) = (path.display(), block.position);
+                let (path, position) = (escaped(path.display()), block.position);
                 eprintln!(
                     "warning: {path}, block {position}: kube-apiserver skips it in a key file without a word: {reason}"
                 );
@@ -56,7 +51,8 @@ pub fn keys(paths: &[PathBuf], passphrase: Option<&Passphrase>) -> anyhow::Resul
                 Content::Public(key, _) => Key::Public(key),
                 Content::Unusable(reason) if reason.is_harmless() => continue,
                 Content::Unusable(reason) => {
-                    bail!("{}, block {} ({}): {reason}", path.display(), block.position, block.label)
+                    let (path, label) = (escaped(path.display()), escaped(&block.label));
+                    bail!("{path}, block {} ({label}): {reason}", block.position)
                 }
             };
             add(&mut keys, key);

@@ -4,9 +4,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use chancery_core::PublicKey;
+use chancery_core::quoted::escaped;
+use chancery_keygen::key_pair::{self, KeyPairPaths};
 use chancery_keygen::kube_apiserver::Verdict;
 use chancery_keygen::pem_file::{Container, Content, Encoding, PemBlock};
-use chancery_keygen::{PemFile, Unusable};
+use chancery_keygen::{Passphrase, PemFile, Unusable};
 use serde_json::{Value, json};
 
 use super::input;
@@ -33,6 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for path in &args.files {
         files.push((path.as_path(), input::pem_file(path, passphrase.as_ref())?));
     }
+    args.files.iter().try_for_each(|path| warn_of_halves(path, passphrase.as_ref()))?;
     let report = if args.public {
         public_keys(&files)?
     } else if args.json {
@@ -44,6 +48,42 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     std::io::stdout().write_all(report.as_bytes()).context("cannot write to standard output")
 }
 
+/// Says when the file is half of a pair that a killed run has left in pieces, or that does not belong together.
+fn warn_of_halves(path: &Path, passphrase: Option<&Passphrase>) -> anyhow::Result<()> {
+    let Some(paths) = KeyPairPaths::around(path) else { return Ok(()) };
+    for set in key_pair::unfinished(&paths)? {
+        let state = if set.is_placed_in_part() {
+            "its private half has its name, its public half does not"
+        } else {
+            "neither half has its name"
+        };
+        let left: Vec<String> =
+            set.temporaries().iter().map(|it| escaped(it.display()).to_string()).collect();
+        eprintln!(
+            "warning: a run that wrote this pair was killed, and {state}; `chancery keygen new` or `import` to the same files settles it first: {}",
+            left.join(", ")
+        );
+    }
+    let [private, public] = [&paths.private, &paths.public].map(|path| only_key(path, passphrase));
+    if let (Some(private), Some(public)) = (private, public)
+        && private != public
+    {
+        let [private, public] = [&paths.private, &paths.public].map(|path| escaped(path.display()));
+        eprintln!(
+            "warning: {public} is not the public half of {private}; write it anew with `chancery keygen inspect --public {private}`"
+        );
+    }
+    Ok(())
+}
+
+/// The key of a file that holds one, as far as it can be read.
+fn only_key(path: &Path, passphrase: Option<&Passphrase>) -> Option<PublicKey> {
+    let file = path.is_file().then(|| input::pem_file(path, passphrase).ok()).flatten()?;
+    let mut keys: Vec<&PublicKey> = file.blocks.iter().filter_map(PemBlock::public_key).collect();
+    keys.dedup();
+    if let [key] = keys.as_slice() { Some((*key).clone()) } else { None }
+}
+
 fn public_keys(files: &[(&Path, PemFile)]) -> anyhow::Result<String> {
     let mut pems: Vec<String> = Vec::new();
     for (path, block) in
@@ -53,7 +93,7 @@ fn public_keys(files: &[(&Path, PemFile)]) -> anyhow::Result<String> {
             (_, Some(key)) if pems.contains(&key.to_pem()) => {}
             (_, Some(key)) => pems.push(key.to_pem()),
             (Content::Unusable(reason), None) if !reason.is_harmless() => {
-                eprintln!("warning: {}, block {}: {reason}", path.display(), block.position);
+                eprintln!("warning: {}, block {}: {reason}", escaped(path.display()), block.position);
             }
             _ => {}
         }
@@ -65,11 +105,11 @@ fn public_keys(files: &[(&Path, PemFile)]) -> anyhow::Result<String> {
 fn file_text(path: &Path, file: &PemFile) -> String {
     let signs = signing_position(file);
     let blocks = file.blocks.iter().map(|block| block_text(block, signs));
-    format!("{}\n{}", path.display(), blocks.collect::<String>())
+    format!("{}\n{}", escaped(path.display()), blocks.collect::<String>())
 }
 
 fn block_text(block: &PemBlock, signs: Option<usize>) -> String {
-    let mut text = format!("  block {}  {}: {}\n", block.position, block.label, what(block));
+    let mut text = format!("  block {}  {}: {}\n", block.position, escaped(&block.label), what(block));
     let mut line = |name: &str, value: &str| text.push_str(&format!("    {name:<13} {value}\n"));
     if let Some(key) = block.public_key() {
         line("kind", &format!("{}, signs {}", key.description(), key.algorithm()));
@@ -117,8 +157,8 @@ fn block_json(block: &PemBlock, signs: Option<usize>) -> Value {
         "position": block.position,
         "label": block.label,
         "what": what(block),
-        "kind": key.map(chancery_core::PublicKey::description),
-        "bits": key.map(chancery_core::PublicKey::bits),
+        "kind": key.map(PublicKey::description),
+        "bits": key.map(PublicKey::bits),
         "algorithm": key.map(|key| key.algorithm().as_str()),
         "kid": key.map(|key| key.key_id().as_str()),
         "problem": problem,

@@ -1,22 +1,24 @@
 //! The keys to publish, from PEM files or a JWKS. A key that cannot be published as it is refuses the whole, since
 //! a key that is passed over here rejects tokens later.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use chancery_core::PublicKey;
 use chancery_core::jwks::{ObservedJwk, ObservedJwks};
-use chancery_core::pem::{self, SkipReason};
+use chancery_core::key_file::{self, SkipReason};
+use chancery_core::quoted::escaped;
+
+use crate::given;
 
 /// The members of private and symmetric keys (RFC 7518 sections 6.2.2, 6.3.2 and 6.4).
 const PRIVATE_MEMBERS: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
 #[derive(clap::Args)]
-#[group(required = true, multiple = false)]
+#[group(required = false, multiple = false)]
 pub struct KeyArgs {
     /// PEM files of public keys or certificates
-    #[arg(long = "key", value_name = "FILE", num_args = 1..)]
+    #[arg(long = "key", value_name = "FILE", num_args = 1.., required_unless_present_any = ["jwks", "withdraw", "revoke"])]
     files: Vec<PathBuf>,
     /// A JWKS, such as kube-apiserver serves at /openid/v1/jwks
     #[arg(long, value_name = "FILE")]
@@ -28,7 +30,7 @@ impl KeyArgs {
     pub fn read(&self) -> anyhow::Result<Vec<PublicKey>> {
         let mut keys = Vec::new();
         for path in &self.files {
-            keys.extend(read_pem(path).with_context(|| path.display().to_string())?);
+            keys.extend(read_pem(&given::read(path)?).with_context(|| escaped(path.display()).to_string())?);
         }
         if let Some(path) = &self.jwks {
             keys.extend(read_jwks_file(path)?);
@@ -39,12 +41,11 @@ impl KeyArgs {
 
 /// The keys of a JWKS, each of them one that kube-apiserver publishes.
 pub fn read_jwks_file(path: &Path) -> anyhow::Result<Vec<PublicKey>> {
-    read_jwks(path).with_context(|| path.display().to_string())
+    read_jwks(&given::read(path)?).with_context(|| escaped(path.display()).to_string())
 }
 
-fn read_pem(path: &Path) -> anyhow::Result<Vec<PublicKey>> {
-    let bytes = fs::read(path).context("cannot read the file")?;
-    let read = pem::read_public_keys(&String::from_utf8_lossy(&bytes));
+fn read_pem(file: &[u8]) -> anyhow::Result<Vec<PublicKey>> {
+    let read = key_file::read_public_keys(file);
     if let Some(skipped) = read.skipped.iter().find(|skipped| skipped.reason != SkipReason::Parameters) {
         bail!("{skipped}");
     }
@@ -52,9 +53,8 @@ fn read_pem(path: &Path) -> anyhow::Result<Vec<PublicKey>> {
     Ok(read.keys)
 }
 
-fn read_jwks(path: &Path) -> anyhow::Result<Vec<PublicKey>> {
-    let bytes = fs::read(path).context("cannot read the file")?;
-    let entries = ObservedJwks::parse(&bytes)?.entries;
+fn read_jwks(file: &[u8]) -> anyhow::Result<Vec<PublicKey>> {
+    let entries = ObservedJwks::parse(file)?.entries;
     let keys = entries.into_iter().enumerate().map(|(index, entry)| key_of(index + 1, entry));
     keys.collect()
 }

@@ -5,20 +5,23 @@ use chancery_core::{KeyId, Owner, PublicKey};
 use chancery_publisher::Outcome;
 use serde_json::{Value, json};
 
+use super::advice::Advice;
+
 /// What was planned for a target, and what came of it.
-pub struct Report {
+pub struct PublishReport {
     target: String,
     owner: Owner,
     issuer: String,
     writes: Vec<Write>,
     keys: Vec<PublicKey>,
     foreign: Vec<KeyId>,
+    advice: Advice,
     /// The paths written; `None` as long as it is only a plan.
     written: Option<Vec<&'static str>>,
 }
 
-impl Report {
-    pub fn of_plan(target: &str, owner: &Owner, plan: &Plan) -> Self {
+impl PublishReport {
+    pub fn of_plan(target: &str, owner: &Owner, plan: &Plan, advice: Advice) -> Self {
         Self {
             target: target.to_owned(),
             owner: owner.clone(),
@@ -26,6 +29,7 @@ impl Report {
             writes: plan.writes.clone(),
             keys: plan.result.jwks().keys().to_vec(),
             foreign: plan.foreign.clone(),
+            advice,
             written: None,
         }
     }
@@ -53,6 +57,7 @@ impl Report {
             "writes": self.writes.iter().map(write_to_json).collect::<Vec<_>>(),
             "keys": keys,
             "written": self.written,
+            "relyingParties": self.advice.to_json(),
         });
         Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
     }
@@ -68,10 +73,10 @@ impl Report {
         text.push_str("\nkeys visible then\n");
         for key in &self.keys {
             let foreign = self.foreign.contains(key.key_id());
-            let note = if foreign { "  published by somebody else, stays" } else { "" };
+            let note = if foreign { "  not among these key files, stays" } else { "" };
             text.push_str(&format!("  {}  {}{note}\n", key.key_id(), key.description()));
         }
-        text
+        text + &self.advice.to_text()
     }
 
     pub fn to_text_of_outcome(&self) -> String {

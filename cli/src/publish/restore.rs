@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use chancery_core::{IssuerUrl, KeyId, Owner, PublicKey};
 use chancery_issuer::config::Config;
-use chancery_issuer::restore::{Restoration, Step};
+use chancery_issuer::restore::{Restoration, RestoreChoices, Step};
 use serde_json::{Value, json};
 
 use super::FOUND;
@@ -15,7 +15,7 @@ use crate::runtime::block_on;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "The documents are written again from the state, the key sources and what is still published. A key that is published and that nobody else knows is imported: it stays until a person withdraws it. Nothing becomes empty and nothing is withdrawn that was not withdrawn before. Stop the service first.\nExit code: 0 when every place is up to date, 1 when something failed, 3 when `--plan` found something to do."
+    after_help = "The documents are written again from the state, the key sources and what is still published. Where the state is lost, each published key that no source shows is shown, and has to be named with --import, if tokens of it are in use, or with --drop. Where the state is whole nothing is imported: a key that it does not know is an intruder's. Stop the service first.\nExit code: 0 when every place is up to date, 1 when something failed, 3 when `--plan` found something to do."
 )]
 pub struct Args {
     /// The configuration of the service
@@ -27,6 +27,12 @@ pub struct Args {
     /// The id in the marker of the documents, when the state that kept it is lost
     #[arg(long, value_name = "ID")]
     owner: Option<Owner>,
+    /// Where the state is lost: go on publishing this key, which no source shows
+    #[arg(long, value_name = "KID", num_args = 1..)]
+    import: Vec<KeyId>,
+    /// Where the state is lost: let this published key go
+    #[arg(long, value_name = "KID", num_args = 1..)]
+    drop: Vec<KeyId>,
     /// Show what would be done and change nothing
     #[arg(long)]
     plan: bool,
@@ -72,7 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn restore(config: &Config, position: usize, args: &Args) -> anyhow::Result<Restored> {
-    let restoration = Restoration::read(config, position, (&args.config, args.owner.as_ref())).await?;
+    let (import, drop) = (args.import.clone(), args.drop.clone());
+    let choices = RestoreChoices { owner: args.owner.clone(), import, drop };
+    let mut restoration = Restoration::read(config, position, &args.config, &choices).await?;
     let steps = match args.plan {
         true => restoration.plan().await,
         false => restoration.carry_out(config, &args.config).await?,
@@ -107,7 +115,8 @@ impl Restored {
     }
 
     fn to_text(&self, planned: bool) -> String {
-        let Restoration { issuer, owner, had_state, imported, unread, .. } = &self.restoration;
+        let Restoration { issuer, owner, had_state, imported, undecided, unknown, unread, .. } =
+            &self.restoration;
         let state = if *had_state { "found" } else { "lost, begun anew" };
         let mut text = format!("issuer  {issuer}\nowner   {owner}\nstate   {state}\n");
         for problem in unread {
@@ -117,6 +126,12 @@ impl Restored {
         for kid in self.keys() {
             let note = if imported.contains(kid) { "  imported from what is published, stays" } else { "" };
             text.push_str(&format!("  {kid}{note}\n"));
+        }
+        for kid in undecided {
+            text.push_str(&format!("  {kid}  published, and no source shows it: say --import or --drop\n"));
+        }
+        for kid in unknown {
+            text.push_str(&format!("  {kid}  published, and our state does not know it: it goes\n"));
         }
         for Step { place, result } in &self.steps {
             let line = match result {
@@ -132,7 +147,8 @@ impl Restored {
     }
 
     fn to_json(&self) -> Value {
-        let Restoration { issuer, owner, had_state, imported, unread, .. } = &self.restoration;
+        let Restoration { issuer, owner, had_state, imported, undecided, unknown, unread, .. } =
+            &self.restoration;
         let steps = self.steps.iter().map(|Step { place, result }| match result {
             Ok(done) => json!({ "place": place, "written": done }),
             Err(problem) => json!({ "place": place, "error": problem }),
@@ -143,6 +159,8 @@ impl Restored {
             "stateFound": had_state,
             "keys": self.keys(),
             "imported": imported,
+            "undecided": undecided,
+            "unknown": unknown,
             "unread": unread,
             "steps": steps.collect::<Vec<_>>(),
         })

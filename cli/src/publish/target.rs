@@ -6,12 +6,12 @@ use std::sync::Arc;
 use chancery_publisher::target::{
     AzureBlobTarget, AzureCredential, DirectoryTarget, GcsTarget, S3Target, TargetError,
 };
-use chancery_publisher::{DocumentStore, TargetConfig};
+use chancery_publisher::{DocumentStore, TargetConfig, open_target};
 
 #[derive(clap::Args)]
 pub struct TargetArgs {
     #[command(flatten)]
-    place: Place,
+    place: PlaceArgs,
     #[command(flatten)]
     s3: S3Args,
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct TargetArgs {
 
 #[derive(clap::Args)]
 #[group(id = "place", required = true, multiple = false)]
-struct Place {
+struct PlaceArgs {
     /// Publish into this directory, which corresponds to the issuer URL
     #[arg(long, value_name = "DIR")]
     target_directory: Option<PathBuf>,
@@ -91,7 +91,7 @@ struct GcsArgs {
 impl TargetArgs {
     /// The store. Nothing is asked of it yet.
     pub async fn open(&self) -> Result<Arc<dyn DocumentStore>, TargetError> {
-        self.config().open().await
+        open_target(&self.config()).await
     }
 
     fn config(&self) -> TargetConfig {

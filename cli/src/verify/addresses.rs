@@ -6,7 +6,7 @@ use chancery_core::{DocumentKind, IssuerUrl};
 use chancery_publisher::verify::probe::{Edge, Probe};
 use serde_json::json;
 
-use super::{all_lines, printable};
+use super::{all_lines, printable, printable_json};
 
 /// Another number each time, so that no cache has an answer for it.
 pub fn nonce() -> u64 {
@@ -23,7 +23,7 @@ pub fn to_json(issuer: &IssuerUrl, probe: &Probe) -> anyhow::Result<String> {
         "leftOut": probe.left_out,
         "findings": probe.findings(),
     });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
+    Ok(format!("{}\n", printable_json(&serde_json::to_string_pretty(&document)?)))
 }
 
 pub fn to_text(issuer: &IssuerUrl, probe: &Probe) -> String {
@@ -46,9 +46,13 @@ pub fn to_text(issuer: &IssuerUrl, probe: &Probe) -> String {
 }
 
 fn line(edge: &Edge) -> String {
-    let reading = &edge.report.reading;
+    let reading = &edge.report.fetches;
     if let Some(error) = DocumentKind::ALL.into_iter().find_map(|kind| reading.failure(kind)) {
-        return format!("{:10} {edge}\n           no answer: {}\n", "edge", error.kind);
+        return format!(
+            "{:10} {edge}\n           no answer: {}\n",
+            "edge",
+            printable(&error.kind.to_string())
+        );
     }
     let number = edge.report.visible.len();
     let mut facts = vec![format!("{number} key{}", if number == 1 { "" } else { "s" })];

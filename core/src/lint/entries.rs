@@ -37,5 +37,5 @@ fn label(position: usize, entry: &ObservedJwk) -> String {
 
 /// Somebody else's text, escaped and cut so that it stays a short line on a terminal.
 pub(super) fn quoted(text: &str) -> String {
-    format!("{:?}", text.chars().take(64).collect::<String>())
+    crate::quoted::quoted(text).to_string()
 }

@@ -1,5 +1,6 @@
 //! Rules about the issuer URL.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{Case, Finding};
@@ -15,6 +16,7 @@ pub(super) const UPPER_CASE_HOST: &str = "issuer-upper-case-host";
 pub(super) const TRAILING_SLASH: &str = "issuer-trailing-slash";
 pub(super) const TOO_LONG: &str = "issuer-too-long";
 pub(super) const PATH_SEGMENTS: &str = "issuer-path-segments";
+pub(super) const DISCOVERY_MEMBERS: &str = "issuer-discovery-members";
 
 /// Top-level domains that no public resolver answers for (RFC 6761, RFC 6762, RFC 8375, ICANN's `.internal`) and
 /// the usual suffixes of a cluster.
@@ -34,6 +36,7 @@ pub(super) fn rules(issuer: &IssuerUrl, parties: &[RelyingParty]) -> Vec<Finding
         trailing_slash(issuer, parties),
         too_long(issuer, parties),
         path_segments(issuer, parties),
+        discovery_members(issuer, parties),
     ];
     findings.into_iter().flatten().collect()
 }
@@ -137,6 +140,27 @@ fn path_segments(issuer: &IssuerUrl, parties: &[RelyingParty]) -> Option<Finding
                 .to_owned(),
     };
     case.held_against(parties, |_| Acceptance::Doubtful)
+}
+
+/// Our documents equal kube-apiserver's, so that what is missing there is missing here, whatever the issuer.
+fn discovery_members(issuer: &IssuerUrl, parties: &[RelyingParty]) -> Option<Finding> {
+    let demanded = |profile: &Profile| profile.fetch.demanded_members;
+    let members: BTreeSet<&str> =
+        parties.iter().flat_map(|party| demanded(party.profile())).copied().collect();
+    if members.is_empty() {
+        return None;
+    }
+    let case = Case {
+        rule: DISCOVERY_MEMBERS,
+        message: format!(
+            "the discovery document of a cluster has no {}, which somebody demands",
+            members.into_iter().collect::<Vec<_>>().join(", ")
+        ),
+        remedy: format!("give that party the JWKS at {} instead of the issuer URL", issuer.jwks_uri()),
+    };
+    case.held_against(parties, |profile| {
+        if demanded(profile).is_empty() { Acceptance::Accepts } else { Acceptance::Refuses }
+    })
 }
 
 fn address_of(issuer: &IssuerUrl) -> Option<IpAddr> {

@@ -1,10 +1,12 @@
 //! Rules about the key set.
 
+use std::collections::BTreeSet;
+
 use super::entries::{describe, name, quoted};
 use super::{Case, Finding, Severity, key_ids};
 use crate::jwks::{ObservedJwk, ObservedJwks};
 use crate::key::KeyMaterial;
-use crate::profile::{Acceptance, KeyBudget, KeyRules, Profile, RelyingParty, UnknownKey};
+use crate::profile::{Acceptance, AlgorithmsFixed, KeyBudget, KeyRules, Profile, RelyingParty, UnknownKey};
 use crate::{Algorithm, PublicKey};
 
 pub(super) const MISSING: &str = "keys-missing";
@@ -12,6 +14,8 @@ pub(super) const PRIVATE_MEMBER: &str = "key-private-member";
 pub(super) const UNKNOWN_TYPE: &str = "key-unknown-type";
 pub(super) const UNREADABLE: &str = "key-unreadable";
 pub(super) const ALGORITHM: &str = "key-algorithm";
+pub(super) const SEVERAL_ALGORITHMS: &str = "keys-several-algorithms";
+pub(super) const BREAKS_SET: &str = "key-breaks-set";
 pub(super) const ALGORITHM_LABEL: &str = "key-algorithm-label";
 pub(super) const CONFORMANCE: &str = "key-conformance";
 pub(super) const RSA_TOO_SMALL: &str = "key-rsa-too-small";
@@ -33,6 +37,8 @@ pub(super) fn rules(set: &ObservedJwks, parties: &[RelyingParty]) -> Vec<Finding
         unknown_type,
         unreadable,
         algorithm,
+        several_algorithms,
+        breaks_set,
         algorithm_label,
         conformance,
         rsa_too_small,
@@ -113,13 +119,12 @@ fn unreadable(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Findi
 
 fn algorithm(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
     let verdict = |profile: &Profile, entry: &ObservedJwk| {
-        entry.key.as_ref().map_or(Acceptance::Accepts, |key| profile.algorithms.of(key.algorithm()))
+        algorithm_of(entry).map_or(Acceptance::Accepts, |algorithm| profile.algorithms.of(algorithm))
     };
     let disliked = |entry: &ObservedJwk| {
         parties.iter().any(|party| verdict(party.profile(), entry) != Acceptance::Accepts)
     };
-    let of_key =
-        |entry: &ObservedJwk| entry.key.as_ref().map_or("", |key| key.algorithm().as_str()).to_owned();
+    let of_key = |entry: &ObservedJwk| algorithm_of(entry).map_or("", Algorithm::as_str).to_owned();
     let case = Case {
         rule: ALGORITHM,
         message: format!(
@@ -131,13 +136,65 @@ fn algorithm(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Findin
     case.held_against(parties, |profile| worst(entries.iter().map(|entry| verdict(profile, entry))))
 }
 
+/// A change of algorithm is no rotation for whoever fixed the algorithms when only the old one was published. A key set
+/// passes through this state whenever its algorithm changes.
+fn several_algorithms(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
+    let algorithms: BTreeSet<Algorithm> = entries.iter().filter_map(algorithm_of).collect();
+    if algorithms.len() < 2 {
+        return None;
+    }
+    let names: Vec<_> = algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
+    let case = Case {
+        rule: SEVERAL_ALGORITHMS,
+        message: format!(
+            "keys of several algorithms in one set: {}; some parties verify with the algorithms that were there when they started",
+            names.join(", ")
+        ),
+        remedy: "after the first key of another algorithm is published, and before it signs, restart or configure those parties"
+            .to_owned(),
+    };
+    case.held_against(parties, |profile| match profile.cache.algorithms_fixed {
+        AlgorithmsFixed::No | AlgorithmsFixed::Undocumented => Acceptance::Accepts,
+        AlgorithmsFixed::UntilRestart | AlgorithmsFixed::UntilConfigured => Acceptance::Doubtful,
+    })
+}
+
+fn breaks_set(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
+    let fatal = |profile: &Profile, entry: &ObservedJwk| {
+        algorithm_of(entry).is_some_and(|algorithm| profile.keys.fatal_algorithms.contains(&algorithm))
+    };
+    let named = describe(
+        entries,
+        |entry| parties.iter().any(|party| fatal(party.profile(), entry)),
+        |entry| algorithm_of(entry).map_or("", Algorithm::as_str).to_owned(),
+    )?;
+    let case = Case {
+        rule: BREAKS_SET,
+        message: format!("one key makes somebody refuse the whole set, and every token with it: {named}"),
+        remedy:
+            "sign with an RSA-2048 key, or move that party to another library before the key is published"
+                .to_owned(),
+    };
+    case.held_against(parties, |profile| {
+        if entries.iter().any(|entry| fatal(profile, entry)) {
+            Acceptance::Refuses
+        } else {
+            Acceptance::Accepts
+        }
+    })
+}
+
+fn algorithm_of(entry: &ObservedJwk) -> Option<Algorithm> {
+    entry.key.as_ref().map(PublicKey::algorithm)
+}
+
 fn algorithm_label(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
-    let mislabelled = |entry: &ObservedJwk| match (&entry.alg, &entry.key) {
-        (Some(label), Some(key)) => label != key.algorithm().as_str(),
+    let mislabelled = |entry: &ObservedJwk| match (&entry.alg, algorithm_of(entry)) {
+        (Some(label), Some(algorithm)) => label != algorithm.as_str(),
         _ => false,
     };
     let label = |entry: &ObservedJwk| {
-        let expected = entry.key.as_ref().map_or("", |key| key.algorithm().as_str());
+        let expected = algorithm_of(entry).map_or("", Algorithm::as_str);
         format!("{} instead of {expected}", quoted(entry.alg.as_deref().unwrap_or_default()))
     };
     let case = Case {
@@ -153,10 +210,8 @@ fn algorithm_label(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<
 
 /// The conformance test `ServiceAccountIssuerDiscovery` (kubernetes#105942) verifies RS256 and ES256 alone.
 fn conformance(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
-    let untested = |entry: &ObservedJwk| {
-        let algorithm = entry.key.as_ref().map(PublicKey::algorithm);
-        matches!(algorithm, Some(Algorithm::Es384 | Algorithm::Es512))
-    };
+    let untested =
+        |entry: &ObservedJwk| matches!(algorithm_of(entry), Some(Algorithm::Es384 | Algorithm::Es512));
     let named = name(entries, untested)?;
     parties.contains(&RelyingParty::Kubernetes).then(|| Finding {
         rule: CONFORMANCE,
@@ -169,27 +224,30 @@ fn conformance(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Find
 
 fn rsa_too_small(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
     let expected = parties.iter().map(|party| *party.profile().keys.rsa_bits.start()).max()?;
-    rsa_size(
-        RSA_TOO_SMALL,
-        (entries, parties),
-        &format!("at least {expected} bits (RFC 7518 section 3.3)"),
-        |rules, bits| {
-            if bits < *rules.rsa_bits.start() { Acceptance::Refuses } else { Acceptance::Accepts }
-        },
-    )
+    let expected = format!("at least {expected} bits (RFC 7518 section 3.3)");
+    rsa_size(&RsaSizeRule { rule: RSA_TOO_SMALL, expected }, entries, parties, |rules, bits| {
+        if bits < *rules.rsa_bits.start() { Acceptance::Refuses } else { Acceptance::Accepts }
+    })
 }
 
 fn rsa_too_large(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding> {
     let expected = parties.iter().map(|party| *party.profile().keys.rsa_bits.end()).min()?;
-    rsa_size(RSA_TOO_LARGE, (entries, parties), &format!("at most {expected} bits"), |rules, bits| {
+    let expected = format!("at most {expected} bits");
+    rsa_size(&RsaSizeRule { rule: RSA_TOO_LARGE, expected }, entries, parties, |rules, bits| {
         if bits > *rules.rsa_bits.end() { Acceptance::Doubtful } else { Acceptance::Accepts }
     })
 }
 
-fn rsa_size(
+/// A rule about the size of RSA keys, and what it expects, in words.
+struct RsaSizeRule {
     rule: &'static str,
-    (entries, parties): (&[ObservedJwk], &[RelyingParty]),
-    expected: &str,
+    expected: String,
+}
+
+fn rsa_size(
+    rule: &RsaSizeRule,
+    entries: &[ObservedJwk],
+    parties: &[RelyingParty],
     judge: impl Fn(&KeyRules, usize) -> Acceptance,
 ) -> Option<Finding> {
     let bits = |entry: &ObservedJwk| {
@@ -203,6 +261,7 @@ fn rsa_size(
         parties.iter().any(|party| verdict(party.profile(), entry) != Acceptance::Accepts)
     };
     let sizes = describe(entries, disliked, |entry| format!("{} bits", bits(entry).unwrap_or_default()))?;
+    let RsaSizeRule { rule, expected } = rule;
     let case = Case {
         rule,
         message: format!("RSA modulus of unusual size: {sizes}; expected {expected}"),
@@ -259,7 +318,7 @@ fn members(entries: &[ObservedJwk], parties: &[RelyingParty]) -> Option<Finding>
     let named = describe(
         entries,
         |entry| !disliked(entry).is_empty(),
-        |entry| disliked(entry).iter().take(8).map(|member| quoted(member)).collect::<Vec<_>>().join(", "),
+        |entry| disliked(entry).iter().take(5).map(|member| quoted(member)).collect::<Vec<_>>().join(", "),
     )?;
     let case = Case {
         rule: MEMBERS,

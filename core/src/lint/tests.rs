@@ -8,11 +8,11 @@ use super::*;
 use crate::profile::RelyingParty::{Aws, Azure, Common, Gcp, Kubernetes, Minio, Vault};
 use crate::{Jwks, PublicKey};
 
-const ALL: &[RelyingParty] = &RelyingParty::ALL;
+const ALL: &[RelyingParty] = &RelyingParty::USUAL;
 
 fn p256() -> PublicKey {
     let bytes = include_str!("../../tests/data/p256.public.pem");
-    crate::pem::read_public_keys(bytes).keys.remove(0)
+    crate::key_file::read_public_keys(bytes).keys.remove(0)
 }
 
 fn rsa(bits: usize) -> PublicKey {
@@ -150,7 +150,6 @@ fn finds_what_is_wrong_with_one_entry() {
         (json!({ "kty": "OKP", "kid": "e" }), "key-unknown-type", warning, &[Aws, Azure, Gcp, Common]),
         (changed(ours(), "n", json!("AQAB")), "key-unreadable", error, ALL),
         (changed(entry(p256()), "crv", json!("secp256k1")), "key-unreadable", error, ALL),
-        (entry(p256()), "key-algorithm", warning, &[Azure, Common]),
         (changed(ours(), "alg", json!("RS512")), "key-algorithm-label", warning, &[Azure, Gcp, Common]),
         (entry(rsa(1024)), "key-rsa-too-small", error, ALL),
         (entry(rsa(8192)), "key-rsa-too-large", warning, &[Aws, Azure, Gcp, Common]),
@@ -170,6 +169,53 @@ fn finds_what_is_wrong_with_one_entry() {
         let findings = lint_keys(&set(&[entry(rsa(3072)), odd.clone()]), ALL);
         assert_eq!(gist(&findings), [(rule, severity, breaks.to_vec())], "{odd}: {findings:?}");
     }
+}
+
+/// go-oidc, Spring Security, Authlib and Dex refuse the second algorithm until they are restarted (measured).
+#[test]
+fn a_change_of_algorithm_is_named_before_anybody_refuses_it() {
+    let mixed = set(&[entry(rsa(2048)), entry(p256())]);
+    let findings = lint_keys(&mixed, ALL);
+    assert_eq!(
+        gist(&findings),
+        [
+            ("key-algorithm", Severity::Warning, vec![Azure, Common]),
+            ("keys-several-algorithms", Severity::Warning, vec![Common])
+        ]
+    );
+    let learners = [RelyingParty::Jose, RelyingParty::Pyjwt, RelyingParty::Nimbus, RelyingParty::Jwx];
+    assert_eq!(lint_keys(&mixed, &learners), []);
+    let fixed =
+        [RelyingParty::Authlib, RelyingParty::SpringSecurity, RelyingParty::GoOidc, RelyingParty::Dex];
+    let findings = lint_keys(&mixed, &fixed);
+    assert_eq!(gist(&findings), [("keys-several-algorithms", Severity::Warning, fixed.to_vec())]);
+    assert!(
+        findings[0].message.contains("ES256, RS256") && findings[0].remedy.contains("restart"),
+        "{findings:?}"
+    );
+    assert_eq!(lint_keys(&set(&[entry(rsa(2048)), entry(rsa(3072))]), &fixed), []);
+}
+
+#[test]
+fn a_kind_of_key_that_makes_somebody_refuse_the_whole_set_is_named() {
+    let p521 =
+        crate::key_file::read_public_keys(include_str!("../../tests/data/p521.public.pem")).keys.remove(0);
+    let asked = [RelyingParty::JwtAuthorizer, RelyingParty::AxumJwks, RelyingParty::Pyjwt];
+    for (key, breaks) in [(entry(p521), &asked[..2]), (entry(p256()), &[RelyingParty::AxumJwks])] {
+        let findings = lint_keys(&set(&[entry(rsa(2048)), key]), &asked);
+        let found = findings.iter().find(|found| found.rule == "key-breaks-set").unwrap();
+        assert_eq!((found.severity, &found.breaks[..]), (Severity::Error, breaks), "{findings:?}");
+    }
+    assert_eq!(lint_keys(&set(&[entry(rsa(2048))]), &asked), []);
+}
+
+#[test]
+fn what_a_cluster_cannot_serve_is_said_to_whoever_demands_it() {
+    let findings =
+        lint_text("https://id.example.com/a", &[RelyingParty::OpenidconnectRs, RelyingParty::Jose]);
+    let breaks = vec![RelyingParty::OpenidconnectRs];
+    assert_eq!(gist(&findings), [("issuer-discovery-members", Severity::Error, breaks)]);
+    assert!(findings[0].remedy.contains("https://id.example.com/a/openid/v1/jwks"), "{findings:?}");
 }
 
 #[test]
@@ -221,7 +267,8 @@ fn the_number_of_keys_is_held_against_each_budget() {
 
 #[test]
 fn a_note_breaks_nobody() {
-    let p384 = crate::pem::read_public_keys(include_str!("../../tests/data/p384.public.pem")).keys.remove(0);
+    let p384 =
+        crate::key_file::read_public_keys(include_str!("../../tests/data/p384.public.pem")).keys.remove(0);
     let keys = ObservedJwks::from(&Jwks::new([p384]).unwrap());
     assert_eq!(gist(&lint_keys(&keys, &[Kubernetes])), [("key-conformance", Severity::Note, vec![])]);
     assert_eq!(gist(&lint_keys(&keys, &[Gcp])), [("key-algorithm", Severity::Error, vec![Gcp])]);

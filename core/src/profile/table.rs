@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Acceptance::{Accepts, Doubtful, Refuses};
 use super::{
-    AlgorithmRules, FetchRules, IssuerRules, KeyBudget, KeyRules, Profile, Reach, RelyingParty, UnknownKey,
+    AlgorithmRules, AlgorithmsFixed, CacheRules, FetchRules, IgnoredClaim, IssuerRules, KeyBudget, KeyRules,
+    Lifetime, Profile, Reach, RelyingParty, UnknownKey, UnknownKid, libraries,
 };
 
 /// What kube-apiserver publishes, and what Google documents as the only members of an uploaded set.
@@ -18,6 +19,15 @@ const USUAL_RSA: std::ops::RangeInclusive<usize> = 2048..=4096;
 
 const UNLIMITED: KeyBudget = KeyBudget { rsa: None, ec: None, total: None, beyond: Accepts };
 
+/// The clouds say nothing of their caches.
+const UNDOCUMENTED: CacheRules = CacheRules {
+    unknown_kid: UnknownKid::Undocumented,
+    lifetime: Lifetime::Undocumented,
+    unknown_kid_drops_withdrawn: false,
+    algorithms_fixed: AlgorithmsFixed::Undocumented,
+    restart: "",
+};
+
 pub(super) const fn row(party: RelyingParty) -> &'static Profile {
     match party {
         RelyingParty::Kubernetes => &KUBERNETES,
@@ -27,6 +37,10 @@ pub(super) const fn row(party: RelyingParty) -> &'static Profile {
         RelyingParty::Vault => &VAULT,
         RelyingParty::Minio => &MINIO,
         RelyingParty::Common => &COMMON,
+        library => match libraries::row(library) {
+            Some(row) => row,
+            None => &COMMON,
+        },
     }
 }
 
@@ -34,7 +48,8 @@ pub(super) const fn row(party: RelyingParty) -> &'static Profile {
 /// compared byte for byte by go-oidc, a private CA can be given, the HTTP timeout is 30 s, RS, ES and PS of every
 /// size are allowed (the old `--oidc-*` flags default to RS256 alone). go-jose fails the whole set on one key it
 /// cannot parse (go-jose#276); go-oidc tries every key of a repeated kid, and looks at a key without kid only for
-/// a token without one.
+/// a token without one. It is go-oidc v2.5.0 (`jwks.go`): a key that is in the copy is taken for ever, and an unknown one
+/// makes it read again only after the served `max-age` (kubernetes#139769).
 static KUBERNETES: Profile = Profile {
     party: RelyingParty::Kubernetes,
     title: "Kubernetes structured authentication",
@@ -51,6 +66,7 @@ static KUBERNETES: Profile = Profile {
         budget: UNLIMITED,
         key_types: &["RSA", "EC", "OKP", "oct"],
         unknown_key: UnknownKey::RejectsSet,
+        fatal_algorithms: &[],
         only_members: None,
         refused_members: &[],
         checked_members: &["x5c", "x5t", "x5t#S256"],
@@ -59,7 +75,15 @@ static KUBERNETES: Profile = Profile {
         other_use: Accepts,
         other_algorithm: Accepts,
     },
-    fetch: FetchRules { reach: Reach::Network, budget: Some(Duration::from_secs(30)) },
+    fetch: FetchRules { reach: Reach::Network, budget: Some(Duration::from_secs(30)), demanded_members: &[] },
+    cache: CacheRules {
+        unknown_kid: UnknownKid::ReadsAgainAfterMaxAge,
+        lifetime: Lifetime::Unlimited,
+        unknown_kid_drops_withdrawn: true,
+        algorithms_fixed: AlgorithmsFixed::No,
+        restart: "the kube-apiservers that trust the issuer",
+    },
+    ignored_claims: &[],
 };
 
 /// IAM `CreateOpenIDConnectProvider` ("should not contain a port number", no query, case-sensitive, 255 characters)
@@ -83,6 +107,7 @@ static AWS: Profile = Profile {
         budget: KeyBudget { rsa: Some(100), ec: Some(100), total: None, beyond: Refuses },
         key_types: &["RSA", "EC"],
         unknown_key: UnknownKey::Undocumented,
+        fatal_algorithms: &[],
         only_members: None,
         refused_members: &["key_ops"],
         checked_members: &["x5c"],
@@ -91,7 +116,9 @@ static AWS: Profile = Profile {
         other_use: Refuses,
         other_algorithm: Accepts,
     },
-    fetch: FetchRules { reach: Reach::Internet, budget: Some(Duration::from_secs(5)) },
+    fetch: FetchRules { reach: Reach::Internet, budget: Some(Duration::from_secs(5)), demanded_members: &[] },
+    cache: UNDOCUMENTED,
+    ignored_claims: &[],
 };
 
 /// Entra "Important considerations and restrictions for federated identity credentials" (RS256 supported, others
@@ -114,6 +141,7 @@ static AZURE: Profile = Profile {
         budget: KeyBudget { rsa: None, ec: None, total: Some(100), beyond: Refuses },
         key_types: &["RSA", "EC"],
         unknown_key: UnknownKey::Undocumented,
+        fatal_algorithms: &[],
         only_members: None,
         refused_members: &[],
         checked_members: &["key_ops", "x5c", "x5t", "x5t#S256"],
@@ -122,7 +150,9 @@ static AZURE: Profile = Profile {
         other_use: Doubtful,
         other_algorithm: Doubtful,
     },
-    fetch: FetchRules { reach: Reach::Internet, budget: None },
+    fetch: FetchRules { reach: Reach::Internet, budget: None, demanded_members: &[] },
+    cache: UNDOCUMENTED,
+    ignored_claims: &[],
 };
 
 /// IAM REST `WorkloadIdentityPoolProvider.oidc`: the issuer must equal `iss` and need not be reachable when
@@ -145,6 +175,7 @@ static GCP: Profile = Profile {
         budget: UNLIMITED,
         key_types: &["RSA", "EC"],
         unknown_key: UnknownKey::Undocumented,
+        fatal_algorithms: &[],
         only_members: Some(PLAIN_MEMBERS),
         refused_members: &[],
         checked_members: &[],
@@ -153,12 +184,15 @@ static GCP: Profile = Profile {
         other_use: Doubtful,
         other_algorithm: Doubtful,
     },
-    fetch: FetchRules { reach: Reach::InternetOrUpload, budget: None },
+    fetch: FetchRules { reach: Reach::InternetOrUpload, budget: None, demanded_members: &[] },
+    cache: UNDOCUMENTED,
+    ignored_claims: &[],
 };
 
 /// vault-plugin-auth-jwt and OpenBao's `builtin/credential/jwt`, both on go-oidc and go-jose: the discovery
 /// document's issuer must equal `oidc_discovery_url` byte for byte, a CA can be given, RS, ES and PS of every size
-/// are taken unless `jwt_supported_algs` says otherwise.
+/// are taken unless `jwt_supported_algs` says otherwise. The keys are read again for every unknown kid and kept until
+/// then (measured on Vault 1.21 and OpenBao).
 static VAULT: Profile = Profile {
     party: RelyingParty::Vault,
     title: "Vault and OpenBao JWT auth",
@@ -175,6 +209,7 @@ static VAULT: Profile = Profile {
         budget: UNLIMITED,
         key_types: &["RSA", "EC", "OKP", "oct"],
         unknown_key: UnknownKey::RejectsSet,
+        fatal_algorithms: &[],
         only_members: None,
         refused_members: &[],
         checked_members: &["x5c", "x5t", "x5t#S256"],
@@ -183,11 +218,20 @@ static VAULT: Profile = Profile {
         other_use: Accepts,
         other_algorithm: Accepts,
     },
-    fetch: FetchRules { reach: Reach::Network, budget: None },
+    fetch: FetchRules { reach: Reach::Network, budget: None, demanded_members: &[] },
+    cache: CacheRules {
+        unknown_kid: UnknownKid::ReadsAgain { cooldown: Duration::ZERO },
+        lifetime: Lifetime::Unlimited,
+        unknown_kid_drops_withdrawn: true,
+        algorithms_fixed: AlgorithmsFixed::No,
+        restart: "Vault or OpenBao, or write the JWT auth method's configuration again",
+    },
+    ignored_claims: &[IgnoredClaim { name: "iss", unless: Some("`bound_issuer` is set") }],
 };
 
 /// MinIO `internal/config/identity/openid`: RSA, EC and Ed25519 keys, kept in a map by kid; one JWK that cannot be
-/// decoded ends the parsing of the set; RS and ES of every size; `iss` is not compared at all.
+/// decoded ends the parsing of the set; RS and ES of every size; `iss` is not compared at all. Every token that fails
+/// makes it read the keys again and add them to those it has (`jwt.go`, `Validate`), so that none is ever forgotten.
 static MINIO: Profile = Profile {
     party: RelyingParty::Minio,
     title: "MinIO STS",
@@ -204,6 +248,7 @@ static MINIO: Profile = Profile {
         budget: UNLIMITED,
         key_types: &["RSA", "EC", "OKP"],
         unknown_key: UnknownKey::RejectsSet,
+        fatal_algorithms: &[],
         only_members: None,
         refused_members: &[],
         checked_members: &[],
@@ -212,12 +257,20 @@ static MINIO: Profile = Profile {
         other_use: Accepts,
         other_algorithm: Accepts,
     },
-    fetch: FetchRules { reach: Reach::Network, budget: None },
+    fetch: FetchRules { reach: Reach::Network, budget: None, demanded_members: &[] },
+    cache: CacheRules {
+        unknown_kid: UnknownKid::ReadsAgain { cooldown: Duration::ZERO },
+        lifetime: Lifetime::Unlimited,
+        unknown_kid_drops_withdrawn: false,
+        algorithms_fixed: AlgorithmsFixed::No,
+        restart: "every MinIO server",
+    },
+    ignored_claims: &[IgnoredClaim { name: "iss", unless: None }],
 };
 
 /// The narrowest of all rows above and of the relying parties without one (OpenAI: a public host without port;
 /// servers that refuse private addresses; verifiers that know RS256 alone). Ten keys and one second are not
-/// anybody's limit but leave room below every limit known.
+/// anybody's limit but leave room below every limit known. Several libraries take the algorithms at their start.
 static COMMON: Profile = Profile {
     party: RelyingParty::Common,
     title: "Common denominator",
@@ -234,6 +287,7 @@ static COMMON: Profile = Profile {
         budget: KeyBudget { rsa: None, ec: None, total: Some(10), beyond: Doubtful },
         key_types: &["RSA", "EC"],
         unknown_key: UnknownKey::Undocumented,
+        fatal_algorithms: &[],
         only_members: Some(PLAIN_MEMBERS),
         refused_members: &[],
         checked_members: &[],
@@ -242,5 +296,11 @@ static COMMON: Profile = Profile {
         other_use: Doubtful,
         other_algorithm: Doubtful,
     },
-    fetch: FetchRules { reach: Reach::InternetOrUpload, budget: Some(Duration::from_secs(1)) },
+    fetch: FetchRules {
+        reach: Reach::InternetOrUpload,
+        budget: Some(Duration::from_secs(1)),
+        demanded_members: &[],
+    },
+    cache: CacheRules { algorithms_fixed: AlgorithmsFixed::UntilRestart, ..UNDOCUMENTED },
+    ignored_claims: &[],
 };

@@ -76,7 +76,7 @@ fn the_default_key_suits_every_row() {
 fn the_page_for_users_shows_these_rows() {
     let page = include_str!("../../../docs/relying-parties.md");
     let shows = |name: &str, cell: &dyn Fn(&Profile) -> String| {
-        let cells = RelyingParty::ALL.map(|party| cell(party.profile())).join(" | ");
+        let cells = RelyingParty::USUAL.map(|party| cell(party.profile())).join(" | ");
         let line = format!("| {name} | {cells} |");
         assert!(page.contains(&line), "docs/relying-parties.md lacks {line}");
     };
@@ -120,4 +120,57 @@ fn the_page_for_users_shows_these_rows() {
         Reach::InternetOrUpload => "the internet, or upload".to_owned(),
         Reach::Internet => "the internet".to_owned(),
     });
+}
+
+/// The second table of the page has a line for each row: print the missing ones, so that they can be copied.
+#[test]
+fn the_page_for_users_shows_how_each_party_keeps_keys() {
+    let page = include_str!("../../../docs/relying-parties.md");
+    let missing: Vec<String> = RelyingParty::ALL
+        .map(|party| line(party.profile()))
+        .into_iter()
+        .filter(|line| !page.contains(line))
+        .collect();
+    assert!(missing.is_empty(), "docs/relying-parties.md lacks\n{}", missing.join("\n"));
+}
+
+fn line(row: &Profile) -> String {
+    let seconds = |time: Duration| format!("{} s", time.as_secs());
+    let unknown_kid = match row.cache.unknown_kid {
+        UnknownKid::ReadsAgain { cooldown: Duration::ZERO } => "reads".to_owned(),
+        UnknownKid::ReadsAgain { cooldown } => format!("reads, once in {}", seconds(cooldown)),
+        UnknownKid::ReadsAgainAfterMaxAge => "reads after `max-age`".to_owned(),
+        UnknownKid::Refuses => "refuses".to_owned(),
+        UnknownKid::Undocumented => "?".to_owned(),
+    };
+    let lifetime = match row.cache.lifetime {
+        Lifetime::AtMost(time) => seconds(time),
+        Lifetime::MaxAge => "`max-age`".to_owned(),
+        Lifetime::Unlimited => "as long as it runs".to_owned(),
+        Lifetime::Undocumented => "?".to_owned(),
+    };
+    let withdrawn = match after_withdrawal(&[row.party]).as_slice() {
+        [StillAccepting { until: Until::AtMost(time), .. }] => seconds(*time),
+        [StillAccepting { until: Until::MaxAge, .. }] => "`max-age`".to_owned(),
+        [StillAccepting { until: Until::UnknownKid, .. }] => "until an unknown key".to_owned(),
+        [StillAccepting { until: Until::Restart, .. }] => "until a restart".to_owned(),
+        _ => "?".to_owned(),
+    };
+    let algorithm = match row.cache.algorithms_fixed {
+        AlgorithmsFixed::No => "yes",
+        AlgorithmsFixed::UntilRestart => "after a restart",
+        AlgorithmsFixed::UntilConfigured => "configured",
+        AlgorithmsFixed::Undocumented => "?",
+    };
+    let fatal: Vec<&str> = row.keys.fatal_algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
+    let ignored = row.ignored_claims.iter().map(|claim| match claim.unless {
+        Some(condition) => format!("`{}` unless {condition}", claim.name),
+        None => format!("`{}`", claim.name),
+    });
+    let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let (fatal, ignored) = (or_dash(fatal.join(", ")), or_dash(ignored.collect::<Vec<_>>().join(", ")));
+    let (party, title, restart) = (row.party, row.title, or_dash(row.cache.restart.to_owned()));
+    format!(
+        "| `{party}` | {title} | {unknown_kid} | {lifetime} | {withdrawn} | {algorithm} | {fatal} | {ignored} | {restart} |"
+    )
 }

@@ -184,13 +184,15 @@ impl Wanted {
     fn create(&self, subject: &str, name: &str) -> Call {
         let reason = format!("tokens of {subject} are not trusted");
         match self.identity {
-            Identity::Managed(_) => self.call(("PUT", &format!("/{name}")), self.properties(subject), reason),
+            Identity::Managed(_) => {
+                Call { reason, ..self.call("PUT", self.url(&format!("/{name}")), self.properties(subject)) }
+            }
             Identity::Application(_) => {
                 let mut body = self.members(subject);
                 if let Some(members) = body.as_object_mut() {
                     members.insert("name".to_owned(), json!(name));
                 }
-                self.call(("POST", ""), body, reason)
+                Call { reason, ..self.call("POST", self.url(""), body) }
             }
         }
     }
@@ -202,8 +204,12 @@ impl Wanted {
         );
         let at = format!("/{}", there.name);
         match self.identity {
-            Identity::Managed(_) => self.call(("PUT", &at), self.properties(subject), reason),
-            Identity::Application(_) => self.call(("PATCH", &at), self.members(subject), reason),
+            Identity::Managed(_) => {
+                Call { reason, ..self.call("PUT", self.url(&at), self.properties(subject)) }
+            }
+            Identity::Application(_) => {
+                Call { reason, ..self.call("PATCH", self.url(&at), self.members(subject)) }
+            }
         }
     }
 
@@ -222,14 +228,19 @@ impl Wanted {
         })
     }
 
-    fn call(&self, (method, below): (&'static str, &str), body: Value, reason: String) -> Call {
-        let url = self.identity.url(&self.endpoint, below);
+    /// What lies below the identity's federated credentials.
+    fn url(&self, below: &str) -> String {
+        self.identity.url(&self.endpoint, below)
+    }
+
+    /// A call without its reason.
+    fn call(&self, method: &'static str, url: String, body: Value) -> Call {
         Call {
             method,
             url,
             body: Some(Body::Json(body)),
             permission: self.identity.write_permission(),
-            reason,
+            reason: String::new(),
         }
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use self::names::{Project, ResourceId, description, owner_in};
 use super::{Body, Call, TrustBlocked, TrustPlan};
 use crate::upload::{self, DesiredUpload};
-use crate::{IssuerUrl, Jwks, Owner};
+use crate::{IssuerUrl, Jwks, Owner, Withdrawals};
 
 pub mod names;
 pub mod uploaded;
@@ -352,7 +352,7 @@ fn keys(wanted: &Wanted, oidc: &Oidc, change: &mut Change, plan: &mut TrustPlan)
     };
     let held = uploaded::held(oidc, Some(wanted.owner.clone()))?;
     let owner = &wanted.owner;
-    let desired = DesiredUpload { jwks, tombstones: &[], owner, adopt_unmarked: true };
+    let desired = DesiredUpload { jwks, withdrawals: Withdrawals::none(), owner, adopt_unmarked: true };
     let upload = upload::plan(desired, &held).map_err(|blocked| TrustBlocked {
         what: blocked.to_string(),
         remedy: "upload nothing, or look at its keys first".to_owned(),

@@ -1,12 +1,17 @@
-//! What is in the way of a key that is to sign.
+//! Whether a key may sign by the record, and what is in the way.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{EdgeSight, View};
+use super::{EdgeRecord, ViewRecord, VisibilityRecord};
 use crate::KeyId;
+
+/// The most that must pass without a break, beside what the longest cache lifetime needs: no relying party that looks
+/// again at all is known to keep a set of its own accord for longer than 15 minutes. A wait beyond this hour is
+/// caution, and an interval without observation does not take away what it has seen.
+pub const UNBROKEN_AT_MOST: Duration = Duration::from_secs(3600);
 
 /// Why a key is not visible everywhere for long enough.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,7 +20,16 @@ use crate::KeyId;
 pub enum Obstacle {
     /// There is no view at all.
     NoView,
-    /// The view has not been read since this process started.
+    /// No record was read yet.
+    NoRecord,
+    /// The record has not moved since this process reads it: nobody may be observing any more.
+    RecordAtRest,
+    /// The record was last moved too long ago to speak of now.
+    RecordTooOld {
+        /// How long ago, in whole seconds, rounded up.
+        seconds: u64,
+    },
+    /// The view has not been read since its observer started.
     NotRead {
         /// Which view.
         view: String,
@@ -54,7 +68,17 @@ pub enum Obstacle {
         view: String,
         /// Time for which it was seen without a gap, in whole seconds.
         visible_seconds: u64,
-        /// How long still, in seconds, rounded up.
+        /// How long still, in seconds.
+        still_seconds: u64,
+    },
+    /// Every edge has shown the key for long enough, but for a part of that nobody looked, and a cache may have taken up
+    /// a set without it then.
+    Interrupted {
+        /// Which view.
+        view: String,
+        /// Time for which it was seen since then, in whole seconds.
+        unbroken_seconds: u64,
+        /// How long still, in seconds.
         still_seconds: u64,
     },
 }
@@ -63,6 +87,9 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoView => f.write_str("nobody looks from outside"),
+            Self::NoRecord => f.write_str("the visibility record has not been read yet"),
+            Self::RecordAtRest => f.write_str("the visibility record has not moved since it is being read"),
+            Self::RecordTooOld { seconds } => write!(f, "the visibility record last moved {seconds} s ago"),
             Self::NotRead { view } => write!(f, "{view} has not been read since the start"),
             Self::ReadTooLongAgo { view, seconds } => write!(f, "{view} was last read {seconds} s ago"),
             Self::NoEdge { view } => write!(f, "{view} has no address to be read at"),
@@ -71,42 +98,92 @@ impl fmt::Display for Obstacle {
             Self::TooShort { view, visible_seconds, still_seconds } => {
                 write!(f, "{view} has shown it for {visible_seconds} s, {still_seconds} s more are needed")
             }
+            Self::Interrupted { view, unbroken_seconds, still_seconds } => write!(
+                f,
+                "{view} has shown it for {unbroken_seconds} s since it was last not looked at, {still_seconds} s more are needed"
+            ),
         }
     }
 }
 
-impl View {
-    /// What is in the way of `kid` in this view, called `name`, which must have shown it for `needed`.
-    pub(super) fn obstacles(
-        &self,
-        kid: &KeyId,
-        (name, needed, patience): (&str, Duration, Duration),
-    ) -> Vec<Obstacle> {
+/// What a key needs in each view, in whole seconds.
+#[derive(Clone, Copy)]
+struct Needed {
+    visible: u64,
+    unbroken: u64,
+    longest_gap: u64,
+}
+
+impl VisibilityRecord {
+    /// Whether every view shows a key on every edge now, and has done so without a gap for [`Self::wait`].
+    ///
+    /// `for_at_least` is what the relying parties need that keep a set of their own accord, whatever its headers say.
+    ///
+    /// # Errors
+    /// Everything that is in the way, by view and edge.
+    pub fn is_visible_everywhere(&self, kid: &KeyId, for_at_least: Duration) -> Result<(), Vec<Obstacle>> {
+        let seconds = |time: Duration| time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+        let needed = Needed {
+            visible: seconds(self.wait(for_at_least)),
+            unbroken: seconds(self.wait(for_at_least.min(UNBROKEN_AT_MOST))),
+            longest_gap: self.longest_gap().as_secs(),
+        };
+        let mut obstacles = Vec::new();
+        if self.views().next().is_none() {
+            obstacles.push(Obstacle::NoView);
+        }
+        for (name, view) in self.views() {
+            obstacles.extend(view.obstacles(name, kid, needed));
+        }
+        if obstacles.is_empty() { Ok(()) } else { Err(obstacles) }
+    }
+
+    /// The wait that is kept when `asked` is asked for. A cache in front, perhaps one that we do not see, may hand out
+    /// the set without the key for the longest lifetime; whoever got it there last keeps it for `asked` or for that
+    /// lifetime, whichever is longer.
+    pub fn wait(&self, asked: Duration) -> Duration {
+        let longest = self.longest_lifetime().unwrap_or_default();
+        longest.saturating_add(asked.max(longest))
+    }
+}
+
+impl ViewRecord {
+    fn obstacles(&self, name: &str, kid: &KeyId, needed: Needed) -> Vec<Obstacle> {
         let view = name.to_owned();
-        let Some(unseen_for) = self.unseen_for else { return vec![Obstacle::NotRead { view }] };
-        if unseen_for > patience {
-            return vec![Obstacle::ReadTooLongAgo { view, seconds: unseen_for.as_secs() }];
+        let Some(seconds) = self.read_seconds_ago else { return vec![Obstacle::NotRead { view }] };
+        if seconds > needed.longest_gap {
+            return vec![Obstacle::ReadTooLongAgo { view, seconds }];
         }
         if self.edges.is_empty() {
             return vec![Obstacle::NoEdge { view }];
         }
-        let edges = self.edges.iter().filter_map(|(edge, sight)| match sight {
-            EdgeSight::Read(seen) if seen.kids.contains(kid) => None,
-            EdgeSight::Read(_) => Some(Obstacle::Missing { view: view.clone(), edge: edge.clone() }),
-            EdgeSight::Unreadable(why) => {
+        let known = self.keys.get(kid);
+        let edges = self.edges.iter().filter_map(|(edge, record)| match record {
+            EdgeRecord::Read { missing, .. } if known.is_some() && !missing.contains(kid) => None,
+            EdgeRecord::Read { .. } => Some(Obstacle::Missing { view: view.clone(), edge: edge.clone() }),
+            EdgeRecord::Unreadable(why) => {
                 Some(Obstacle::Unreadable { view: view.clone(), edge: edge.clone(), why: why.clone() })
             }
         });
         let mut obstacles: Vec<Obstacle> = edges.collect();
-        let visible_for = self.keys.get(kid).map(|key| key.visible_for).unwrap_or_default();
-        let still = needed.saturating_sub(visible_for);
-        if obstacles.is_empty() && !still.is_zero() {
-            let still_seconds = still.as_secs().saturating_add(u64::from(still.subsec_nanos() > 0));
-            obstacles.push(Obstacle::TooShort {
-                view,
-                visible_seconds: visible_for.as_secs(),
-                still_seconds,
-            });
+        if obstacles.is_empty() {
+            obstacles.extend(known.and_then(|key| {
+                let visible = needed.visible.saturating_sub(key.visible_seconds);
+                let unbroken = needed.unbroken.saturating_sub(key.unbroken_seconds);
+                match (visible, unbroken) {
+                    (0, 0) => None,
+                    (visible, unbroken) if visible >= unbroken => Some(Obstacle::TooShort {
+                        view,
+                        visible_seconds: key.visible_seconds,
+                        still_seconds: visible,
+                    }),
+                    (_, unbroken) => Some(Obstacle::Interrupted {
+                        view,
+                        unbroken_seconds: key.unbroken_seconds,
+                        still_seconds: unbroken,
+                    }),
+                }
+            }));
         }
         obstacles
     }

@@ -1,106 +1,240 @@
-//! The part of the record that outlives the process.
+//! The record as it is written down, shared between processes, and asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
-use super::{KeyTime, View, Visibility};
+use super::lifetimes::{CacheLifetimes, ServedLifetime};
+use super::proven::ProvenTime;
+use super::view::ObservedView;
+use super::{EdgeKeys, EdgeObservation, Visibility};
 use crate::KeyId;
 
-/// The only version there is.
-const VERSION: u32 = 1;
-
-/// What of a [`Visibility`] is kept in a file: the times, rounded down to whole seconds, and the cache headers. What
-/// was seen last is not: it must be seen again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct VisibilityRecord {
-    /// The version of this form, 1.
-    #[serde(deserialize_with = "known_version")]
-    version: u32,
-    /// The longest time for which a document that was ever served may be kept, in whole seconds.
-    longest_max_age_seconds: Option<u64>,
-    /// The views by name.
-    views: BTreeMap<String, ViewRecord>,
-}
-
+/// What one writer knows of one issuer, in whole seconds: times that let a key sign are rounded down, times that make
+/// it wait are rounded up.
+///
+/// It has one writer. Others tell by [`VisibilityRecord::observations`] whether it goes on observing, see
+/// [`super::RecordReader`]. Fields that are not known are passed over. The default is a record in which nothing was
+/// ever seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct ViewRecord {
-    longest_max_age_seconds: Option<u64>,
-    /// For each key the time for which it was seen without a gap, in whole seconds.
-    visible_seconds: BTreeMap<KeyId, u64>,
+#[serde(rename_all = "camelCase")]
+pub struct VisibilityRecord {
+    /// How many observations were taken since the record was begun.
+    #[serde(default)]
+    observations: u64,
+    /// How far apart two observations of a view may be and still connect.
+    #[serde(default)]
+    longest_gap_seconds: u64,
+    /// The views by name.
+    #[serde(default)]
+    views: BTreeMap<String, ViewRecord>,
+    /// Lifetimes of views that are not listed any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former_lifetimes: Vec<LifetimeRecord>,
 }
 
-/// A version of the record that this program does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the visibility record has version {0}; expected {VERSION}. Run the release that wrote it, or remove it: every wait then starts again"
-)]
-pub struct UnknownVersion(u32);
+/// What is known of one view.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ViewRecord {
+    /// Time since the last observation; `None` before the first one of the writing process.
+    #[serde(default)]
+    pub read_seconds_ago: Option<u64>,
+    /// What each edge said then.
+    #[serde(default)]
+    pub edges: BTreeMap<String, EdgeRecord>,
+    /// The keys that some edge showed then, or that were seen before the writer's last restart.
+    #[serde(default)]
+    pub keys: BTreeMap<KeyId, KeyRecord>,
+    /// The times for which answers of this view may still be held by caches, the longest first.
+    #[serde(default)]
+    lifetimes: Vec<LifetimeRecord>,
+}
 
-fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    match u32::deserialize(deserializer)? {
-        VERSION => Ok(VERSION),
-        other => Err(de::Error::custom(UnknownVersion(other))),
+/// For how long one key was visible in one view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyRecord {
+    /// Without a gap, intervals without observation left out.
+    pub visible_seconds: u64,
+    /// Without a gap and without such an interval.
+    #[serde(default)]
+    pub unbroken_seconds: u64,
+}
+
+/// What one edge said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum EdgeRecord {
+    /// It was read to the end.
+    Read {
+        /// The keys of the view that it does not show.
+        #[serde(default)]
+        missing: BTreeSet<KeyId>,
+        /// How many keys it shows that do not concern us.
+        #[serde(default)]
+        others: usize,
+        /// How long the older of the two documents had been in a cache.
+        #[serde(default)]
+        age_seconds: Option<u64>,
+        /// How long one of them may be kept.
+        #[serde(default)]
+        lifetime_seconds: Option<u64>,
+    },
+    /// It could not be read, and why.
+    Unreadable(String),
+}
+
+/// A time for which an answer may be kept, and for how long it was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LifetimeRecord {
+    seconds: u64,
+    #[serde(default)]
+    unserved_seconds: u64,
+}
+
+impl VisibilityRecord {
+    /// The name of the kind of document that the record is kept in, as its member `record`.
+    pub const DOCUMENT: &'static str = "visibility";
+    /// The newest form of that document that this program knows.
+    pub const DOCUMENT_VERSION: u32 = 1;
+
+    pub(super) fn of(visibility: &Visibility) -> Self {
+        let gap = visibility.bounds.longest_gap;
+        let views = visibility.views.iter().map(|(name, view)| (name.clone(), ViewRecord::of(view, gap)));
+        Self {
+            observations: visibility.observations,
+            longest_gap_seconds: gap.as_secs(),
+            views: views.collect(),
+            former_lifetimes: visibility.former.iter().map(LifetimeRecord::from).collect(),
+        }
     }
-}
 
-impl Default for VisibilityRecord {
-    /// Nothing was ever seen.
-    fn default() -> Self {
-        Self { version: VERSION, longest_max_age_seconds: None, views: BTreeMap::new() }
+    /// Moved by its writer with every observation, so that others see that it is alive.
+    pub fn observations(&self) -> u64 {
+        self.observations
+    }
+
+    /// The views by name.
+    pub fn views(&self) -> impl Iterator<Item = (&str, &ViewRecord)> {
+        self.views.iter().map(|(name, view)| (name.as_str(), view))
+    }
+
+    /// The longest time for which an answer may still be held by a cache, of whatever view.
+    pub fn longest_lifetime(&self) -> Option<Duration> {
+        let views = self.views.values().flat_map(|view| &view.lifetimes);
+        let longest = views.chain(&self.former_lifetimes).map(|lifetime| lifetime.seconds).max();
+        longest.map(Duration::from_secs)
+    }
+
+    /// How far apart two observations may be and still connect.
+    pub(super) fn longest_gap(&self) -> Duration {
+        Duration::from_secs(self.longest_gap_seconds)
+    }
+
+    /// The same record after a time in which nobody has observed.
+    #[must_use]
+    pub fn after(mut self, elapsed: Duration) -> Self {
+        for ago in self.views.values_mut().filter_map(|view| view.read_seconds_ago.as_mut()) {
+            *ago = ago.saturating_add(rounded_up(elapsed));
+        }
+        self
     }
 }
 
 impl Visibility {
-    /// The record as it was before a restart, for these views: those that are not listed any more are forgotten, up to
-    /// how long their documents may be kept. Time does not run for anybody before everything was seen again.
+    /// The record as it was before a restart, for these views: of those that are not listed any more, only how long
+    /// their documents may be kept is remembered. Time does not run for any key before everything was seen again.
     pub fn restore<V: Into<String>>(
         views: impl IntoIterator<Item = V>,
-        patience: Duration,
+        longest_gap: Duration,
         record: &VisibilityRecord,
     ) -> Self {
-        let mut restored = Self::new(views, patience);
-        restored.longest_max_age = record.longest_max_age_seconds.map(Duration::from_secs);
-        for (name, view) in &mut restored.views {
-            if let Some(recorded) = record.views.get(name) {
-                *view = View::from(recorded);
+        let mut restored = Self::new(views, longest_gap);
+        restored.observations = record.observations;
+        let mut former: Vec<_> = record.former_lifetimes.iter().map(ServedLifetime::from).collect();
+        for (name, recorded) in &record.views {
+            let lifetimes = recorded.lifetimes.iter().map(ServedLifetime::from);
+            match restored.views.get_mut(name) {
+                None => former.extend(lifetimes),
+                Some(view) => {
+                    let keys = recorded.keys.iter().filter(|(_, key)| key.visible_seconds > 0);
+                    let keys = keys.map(|(kid, key)| (kid.clone(), Duration::from_secs(key.visible_seconds)));
+                    *view = ObservedView::restored(keys, CacheLifetimes::collect(lifetimes));
+                }
             }
         }
+        restored.former = CacheLifetimes::collect(former);
         restored
     }
+}
 
-    /// What must survive a restart.
-    pub fn record(&self) -> VisibilityRecord {
-        let views = self.views.iter().map(|(name, view)| (name.clone(), ViewRecord::from(view)));
-        VisibilityRecord {
-            version: VERSION,
-            longest_max_age_seconds: self.longest_max_age.map(rounded_up),
-            views: views.collect(),
+impl ViewRecord {
+    fn of(view: &ObservedView, longest_gap: Duration) -> Self {
+        let known: BTreeSet<&KeyId> = view.keys().map(|(kid, _)| kid).collect();
+        let edges = view.edges(longest_gap);
+        Self {
+            read_seconds_ago: view.unread_for().map(rounded_up),
+            edges: edges
+                .iter()
+                .map(|(name, edge)| ((*name).to_owned(), EdgeRecord::of(edge, &known)))
+                .collect(),
+            keys: view.keys().map(|(kid, time)| (kid.clone(), KeyRecord::from(time))).collect(),
+            lifetimes: view.lifetimes().iter().map(LifetimeRecord::from).collect(),
+        }
+    }
+
+    /// Whether every edge showed the key when they were read last.
+    pub fn shows(&self, kid: &KeyId) -> bool {
+        let shows =
+            |edge: &EdgeRecord| matches!(edge, EdgeRecord::Read { missing, .. } if !missing.contains(kid));
+        self.keys.contains_key(kid) && !self.edges.is_empty() && self.edges.values().all(shows)
+    }
+
+    /// How many edges could be read last.
+    pub fn edges_read(&self) -> usize {
+        self.edges.values().filter(|edge| matches!(edge, EdgeRecord::Read { .. })).count()
+    }
+
+    /// The longest time for which an answer of this view may still be held by a cache.
+    pub fn longest_lifetime(&self) -> Option<Duration> {
+        self.lifetimes.iter().map(|lifetime| Duration::from_secs(lifetime.seconds)).max()
+    }
+}
+
+impl EdgeRecord {
+    fn of(edge: &EdgeObservation, known: &BTreeSet<&KeyId>) -> Self {
+        match edge {
+            EdgeObservation::Unreadable(why) => Self::Unreadable(why.clone()),
+            EdgeObservation::Read(EdgeKeys { kids, others, age, lifetime }) => Self::Read {
+                missing: known.iter().filter(|kid| !kids.contains(**kid)).map(|kid| (*kid).clone()).collect(),
+                others: *others,
+                age_seconds: age.map(|age| age.as_secs()),
+                lifetime_seconds: lifetime.map(rounded_up),
+            },
         }
     }
 }
 
-impl From<&ViewRecord> for View {
-    fn from(record: &ViewRecord) -> Self {
-        let time =
-            |seconds: &u64| KeyTime { visible_for: Duration::from_secs(*seconds), ..KeyTime::default() };
-        Self {
-            keys: record.visible_seconds.iter().map(|(kid, seconds)| (kid.clone(), time(seconds))).collect(),
-            longest_max_age: record.longest_max_age_seconds.map(Duration::from_secs),
-            ..Self::default()
-        }
+impl From<&ProvenTime> for KeyRecord {
+    fn from(time: &ProvenTime) -> Self {
+        Self { visible_seconds: time.total.as_secs(), unbroken_seconds: time.unbroken.as_secs() }
     }
 }
 
-impl From<&View> for ViewRecord {
-    fn from(view: &View) -> Self {
-        let seen = view.keys().filter(|(_, visible_for)| visible_for.as_secs() > 0);
+impl From<&ServedLifetime> for LifetimeRecord {
+    fn from(served: &ServedLifetime) -> Self {
+        Self { seconds: rounded_up(served.lifetime), unserved_seconds: served.unserved.total.as_secs() }
+    }
+}
+
+impl From<&LifetimeRecord> for ServedLifetime {
+    fn from(record: &LifetimeRecord) -> Self {
         Self {
-            longest_max_age_seconds: view.longest_max_age.map(rounded_up),
-            visible_seconds: seen.map(|(kid, visible_for)| (kid.clone(), visible_for.as_secs())).collect(),
+            lifetime: Duration::from_secs(record.seconds),
+            unserved: ProvenTime::before_restart(Duration::from_secs(record.unserved_seconds)),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chancery_cluster::access::ClusterChoice;
 use chancery_core::lint::Finding;
 use chancery_core::{IssuerUrl, KeyId};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use super::sources::finding;
 use super::{Look, Workload};
 use crate::config::IssuerConfig;
-use crate::source::{SourceKind, cluster};
+use crate::source::SourceKind;
 
 /// The audience of the token that is dropped: nobody takes it.
 const AUDIENCE: &str = "chancery-doctor";
@@ -76,8 +77,9 @@ async fn mint(config: &IssuerConfig, base: &Path, workload: &Workload) -> Result
         SourceKind::KubeApiserver(source) => Some((source.kubeconfig.as_deref(), source.context.as_deref())),
         _ => None,
     });
-    let access = cluster::access(kubeconfig.unwrap_or_default(), base).await.map_err(|e| crate::chain(&e))?;
-    let client = cluster::client(access).map_err(|e| crate::chain(&e))?;
+    let (kubeconfig, context) = kubeconfig.unwrap_or_default();
+    let client = ClusterChoice { kubeconfig, context, base }.client().await;
+    let client = client.map_err(|e| crate::error_chain(&e))?;
     let api: Api<ServiceAccount> = Api::namespaced(client, &workload.namespace);
     let spec = TokenRequestSpec {
         audiences: vec![AUDIENCE.to_owned()],

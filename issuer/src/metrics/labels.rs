@@ -5,25 +5,32 @@ use std::fmt;
 use chancery_core::IssuerUrl;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
+/// A serving certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CertificateLabels {
+    /// The path of its file.
+    pub certificate: String,
+}
+
 /// Where a key of an issuer stands, as this replica's sources show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyState {
     /// A source shows it.
     Live,
-    /// Every source dropped it; it stays published for its residence time.
-    Resident,
-    /// Its residence time is over and we withdrew it.
+    /// Every source dropped it; it stays published for its retention time.
+    Retained,
+    /// Its retention time is over and we withdrew it.
     Withdrawn,
 }
 
 impl KeyState {
     /// All states, in the order of a key's life.
-    pub const ALL: [Self; 3] = [Self::Live, Self::Resident, Self::Withdrawn];
+    pub const ALL: [Self; 3] = [Self::Live, Self::Retained, Self::Withdrawn];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
-            Self::Resident => "resident",
+            Self::Retained => "retained",
             Self::Withdrawn => "withdrawn",
         }
     }
@@ -45,6 +52,10 @@ pub enum PublishResult {
 }
 
 impl PublishResult {
+    /// All results.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Written, Self::Unchanged, Self::Raced, Self::Blocked, Self::Failed];
+
     /// Whether the place is as it should be.
     pub const fn is_up_to_date(self) -> bool {
         matches!(self, Self::Written | Self::Unchanged)
@@ -121,13 +132,17 @@ impl SinkLabels {
 }
 
 /// One key source of one issuer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 pub struct SourceLabels {
     issuer: String,
     source: String,
 }
 
 impl SourceLabels {
+    pub(super) fn is_of(&self, issuer: &IssuerUrl) -> bool {
+        self.issuer == issuer.as_str()
+    }
+
     /// The source that the configuration calls `source`.
     pub fn new(issuer: &IssuerUrl, source: impl Into<String>) -> Self {
         Self { issuer: issuer.to_string(), source: source.into() }
@@ -155,6 +170,10 @@ pub struct ViewLabels {
 }
 
 impl ViewLabels {
+    pub(super) fn is_of(&self, issuer: &IssuerUrl) -> bool {
+        self.issuer == issuer.as_str()
+    }
+
     /// The view that the visibility record calls `view`.
     pub fn new(issuer: &IssuerUrl, view: impl Into<String>) -> Self {
         Self { issuer: issuer.to_string(), view: view.into() }

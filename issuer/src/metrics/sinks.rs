@@ -1,5 +1,6 @@
 //! What is counted of relying parties that are given the keys themselves.
 
+use chancery_core::IssuerUrl;
 use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -31,6 +32,19 @@ impl SinkMetrics {
     /// How many keys of a sink are not ours.
     pub fn foreign_keys_are(&self, sink: &SinkLabels, count: usize) {
         self.foreign_keys.get_or_create(sink).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Drops what is counted of these sinks of an issuer that has gone.
+    pub(super) fn forget(&self, issuer: &IssuerUrl, sinks: &[String]) {
+        for sink in sinks {
+            let labels = SinkLabels::new(issuer, sink);
+            for result in PublishResult::ALL {
+                self.uploads.remove(&UploadLabels::new(&labels, result));
+            }
+            for family in [&self.last_upload, &self.up_to_date, &self.foreign_keys] {
+                family.remove(&labels);
+            }
+        }
     }
 
     pub(super) fn register(&self, registry: &mut Registry) {

@@ -2,7 +2,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use chancery_core::drift::DriftKind;
-use chancery_core::visibility::{EdgeSight, Seen, Sighting, Visibility};
+use chancery_core::visibility::{EdgeKeys, EdgeObservation, Observation, Visibility};
 use http::StatusCode;
 
 use super::*;
@@ -31,8 +31,8 @@ fn every_metric_is_rendered_under_its_documented_name() {
     let source = SourceLabels::new(&issuer(), "file");
     metrics.leads(true);
     metrics.keys_are(&issuer(), [(&key_id("A"), KeyState::Live, second(10))]);
-    metrics.source_read(&source, second(11));
-    metrics.source_failed(&source);
+    metrics.sources().read(&source, second(11));
+    metrics.sources().failed(&source);
     metrics.published(&target, PublishResult::Written, second(12));
     metrics.foreign_keys_are(&target, 2);
     let sink = SinkLabels::new(&issuer(), "vault");
@@ -43,13 +43,13 @@ fn every_metric_is_rendered_under_its_documented_name() {
     metrics.visibility().drifted(&target, &DriftKind::Vanished);
     metrics.requests().answered(StatusCode::OK);
     metrics.certificate_reloaded(CertificateReload::Replaced);
-    metrics.certificate_expires(second(99));
+    metrics.certificate_expires("/tls.crt", second(99));
     let text = metrics.render(second(15)).unwrap();
     for expected in [
         r#"chancery_build_info{version="1.2.3"} 1"#,
         "chancery_leader 1",
         r#"chancery_keys{issuer="https://id.example.com",state="live"} 1"#,
-        r#"chancery_keys{issuer="https://id.example.com",state="resident"} 0"#,
+        r#"chancery_keys{issuer="https://id.example.com",state="retained"} 0"#,
         r#"chancery_source_last_success_timestamp_seconds{issuer="https://id.example.com",source="file"} 11"#,
         r#"chancery_source_failures_total{issuer="https://id.example.com",source="file"} 1"#,
         r#"chancery_publish_total{issuer="https://id.example.com",target="bucket",result="written"} 1"#,
@@ -66,7 +66,7 @@ fn every_metric_is_rendered_under_its_documented_name() {
         r#"chancery_drift_total{issuer="https://id.example.com",target="bucket",kind="Vanished"} 1"#,
         r#"chancery_http_requests_total{code="200"} 1"#,
         r#"chancery_certificate_reload_total{result="replaced"} 1"#,
-        "chancery_certificate_expiry_timestamp_seconds{} 99",
+        "chancery_certificate_expiry_timestamp_seconds{certificate=\"/tls.crt\"} 99",
     ] {
         assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
     }
@@ -112,16 +112,18 @@ fn what_has_not_happened_is_absent_rather_than_zero() {
 fn a_view_has_edges_a_longest_age_and_a_time_for_each_key_seen_or_wanted() {
     let metrics = Metrics::new("0");
     let mut record = Visibility::new(["issuer URL"], Duration::from_secs(60));
-    let mut sighting = Sighting::of_copy("issuer URL", [key_id("A")], Duration::ZERO);
-    let seen = Seen { kids: [key_id("A")].into(), age: None, max_age: Some(Duration::from_secs(600)) };
-    sighting.edges = [
-        ("192.0.2.1".to_owned(), EdgeSight::Read(seen)),
-        ("192.0.2.2".to_owned(), EdgeSight::Unreadable("refused".to_owned())),
+    let mut observation = Observation::of_copy("issuer URL", [key_id("A")], Duration::ZERO);
+    let lifetime = Some(Duration::from_secs(600));
+    let seen = EdgeKeys { kids: [key_id("A")].into(), lifetime, ..EdgeKeys::default() };
+    observation.edges = [
+        ("192.0.2.1".to_owned(), EdgeObservation::Read(seen)),
+        ("192.0.2.2".to_owned(), EdgeObservation::Unreadable("refused".to_owned())),
     ]
     .into();
-    record.observe(sighting);
+    record.observe(observation);
+    let record = record.record();
     let view = ViewLabels::new(&issuer(), "issuer URL");
-    metrics.visibility().seen(&view, record.views().next().unwrap().1, std::iter::once(&key_id("B")));
+    metrics.visibility().observed(&view, record.views().next().unwrap().1, std::iter::once(&key_id("B")));
     let text = metrics.render(second(15)).unwrap();
     for expected in [
         r#"chancery_longest_max_age_seconds{issuer="https://id.example.com",view="issuer URL"} 600"#,
@@ -135,7 +137,16 @@ fn a_view_has_edges_a_longest_age_and_a_time_for_each_key_seen_or_wanted() {
         times.clone().all(|line| line.ends_with(" 0")) && times.count() == 2,
         "one seen, one wanted: {text}"
     );
-    let gone = Visibility::new(["issuer URL"], Duration::from_secs(60));
-    metrics.visibility().seen(&view, gone.views().next().unwrap().1, std::iter::empty());
+    let strangers = (0..1000).map(|number| KeyId::from_str(&format!("{number:042}A")).unwrap());
+    let mut crowded = Visibility::new(["issuer URL"], Duration::from_secs(60));
+    crowded.observe(Observation::of_copy("issuer URL", strangers.chain([key_id("A")]), Duration::ZERO));
+    let crowded = crowded.record();
+    metrics.visibility().observed(&view, crowded.views().next().unwrap().1, std::iter::once(&key_id("A")));
+    let text = metrics.render(second(15)).unwrap();
+    let times = text.lines().filter(|line| line.starts_with("chancery_key_visible_seconds{"));
+    assert!(times.clone().any(|line| line.contains(key_id("A").as_str())));
+    assert_eq!(times.count(), 17, "a stranger's keys are counted up to a bound");
+    let gone = Visibility::new(["issuer URL"], Duration::from_secs(60)).record();
+    metrics.visibility().observed(&view, gone.views().next().unwrap().1, std::iter::empty());
     assert_eq!(line(&metrics, 15, "chancery_key_visible_seconds{"), None, "a key that is gone has no time");
 }

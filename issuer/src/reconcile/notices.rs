@@ -1,55 +1,68 @@
 //! What one publication says about its target: conditions, drift and what the target holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chancery_core::drift::{Drift, DriftKind};
 use chancery_core::marker::Edition;
 use chancery_core::publication::Blocked;
+use chancery_core::visibility::OriginObservation;
 use chancery_core::{IssuerUrl, KeyId};
 use chancery_publisher::publish::{Outcome, PublishError};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::{error, warn};
 
-use crate::conditions::{Board, ConditionType, Subject, Verdict};
-use crate::held::Held;
+use crate::conditions::{ConditionStore, ConditionType, Subject, Verdict};
 use crate::metrics::{Metrics, TargetLabels};
-use crate::visibility::Observation;
+use crate::published_history::PublishedHistory;
+use crate::visibility::ObservationEvent;
 
 /// The voice of one target.
 #[derive(Debug)]
 pub struct Notices {
     issuer: IssuerUrl,
     target: String,
-    board: Arc<Board>,
-    held: Arc<Held>,
-    metrics: Arc<Metrics>,
-    /// Told about keys that are missing.
-    observations: mpsc::Sender<Observation>,
-    /// The view that the target stands behind.
-    view: String,
-    /// Keys that somebody put there under our marker while we looked.
+    channels: NoticeChannels,
+    /// Keys that somebody put there under our marker while we looked, and that stay.
     intruders: BTreeSet<KeyId>,
+    /// Keys that somebody put there and that were removed, with the time of the last removal.
+    removed: BTreeMap<KeyId, Instant>,
+}
+
+/// How long a planted key is spoken of after it was removed, so that people see it who look once an hour.
+const ALARM_STAYS: Duration = Duration::from_secs(24 * 3600);
+
+/// Whom a target's notices go to.
+#[derive(Debug)]
+pub struct NoticeChannels {
+    /// Where conditions go.
+    pub conditions: Arc<ConditionStore>,
+    /// Told what the target holds.
+    pub history: Arc<PublishedHistory>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Told about the keys that the target holds.
+    pub observations: mpsc::Sender<Box<ObservationEvent>>,
+    /// The view that the target stands behind.
+    pub view: String,
 }
 
 impl Notices {
-    /// The voice of the target that the configuration calls `target`, which stands behind a view.
-    pub fn new(
-        issuer: &IssuerUrl,
-        target: &str,
-        (board, held, metrics): (Arc<Board>, Arc<Held>, Arc<Metrics>),
-        (observations, view): (mpsc::Sender<Observation>, String),
-    ) -> Self {
+    /// The voice of the target that the configuration calls `target`.
+    pub fn new(issuer: &IssuerUrl, target: &str, channels: NoticeChannels) -> Self {
         let (issuer, target) = (issuer.clone(), target.to_owned());
-        Self { issuer, target, board, held, metrics, observations, view, intruders: BTreeSet::new() }
+        Self { issuer, target, channels, intruders: BTreeSet::new(), removed: BTreeMap::new() }
     }
 
-    /// Says which keys were wanted and not there: whoever read the target then has a set without them.
-    pub async fn found_missing(&self, kids: BTreeSet<KeyId>) {
-        if !kids.is_empty() {
-            let (view, origin) = (self.view.clone(), format!("target {}", self.target));
+    /// Says which keys the target held, one set after the other: relying parties may have read each of them.
+    pub async fn held(&self, sets: Vec<BTreeSet<KeyId>>) {
+        for kids in sets {
+            let (view, origin) = (self.channels.view.clone(), format!("target {}", self.target));
+            let event = Box::new(ObservationEvent::Origin(OriginObservation { view, origin, kids }));
             // The keeper ends only with the process.
-            let _ = self.observations.send(Observation::Missing { view, origin, kids }).await;
+            let _ = self.channels.observations.send(event).await;
         }
     }
 
@@ -57,7 +70,7 @@ impl Notices {
     pub fn take(&mut self, result: &Result<Outcome, PublishError>, drift: &[Drift]) {
         let labels = TargetLabels::new(&self.issuer, &self.target);
         for found in drift {
-            self.metrics.visibility().drifted(&labels, &found.what);
+            self.channels.metrics.visibility().drifted(&labels, &found.what);
             let kind = found.what.name();
             match found.what.is_possible_intrusion() {
                 true => {
@@ -65,37 +78,63 @@ impl Notices {
                 }
                 false => warn!(issuer = %self.issuer, target = self.target, kind, "{found}"),
             }
-            if let DriftKind::ForeignKeys(kids) = &found.what {
+            if let DriftKind::ForeignKeys { kids, .. } = &found.what {
                 self.intruders.extend(kids.iter().cloned());
             }
         }
         if let Ok(outcome) = result {
-            self.held.holds(&self.target, &outcome.result);
+            for kid in &outcome.intruders {
+                error!(issuer = %self.issuer, target = self.target, %kid, "possible intrusion: a key that no writer of ours has proven stood at the target; it was removed");
+                self.removed.insert(kid.clone(), Instant::now());
+            }
+            self.removed.retain(|_, at| at.elapsed() < ALARM_STAYS);
+            self.channels.history.holds(&self.target, &outcome.result);
             self.intruders.retain(|kid| outcome.foreign.contains(kid));
         }
         let subject = Subject::target(&self.issuer, &self.target);
-        for verdict in verdicts(result, drift, &self.intruders) {
-            self.board.set(&subject, &verdict);
+        for verdict in verdicts(result, drift, &self.alarm()) {
+            self.channels.conditions.set(&subject, &verdict);
         }
     }
 
+    /// What says that a round hangs, without this voice at hand.
+    pub fn hangs(&self) -> impl Fn() + Send + 'static {
+        let (conditions, subject) =
+            (self.channels.conditions.clone(), Subject::target(&self.issuer, &self.target));
+        move || {
+            let message =
+                "a round hangs, so that nobody can tell what the target holds; see its disk or network";
+            conditions.set(&subject, &Verdict::unknown(ConditionType::Published, "NoAnswer", message));
+        }
+    }
+
+    /// The keys to be spoken of.
+    fn alarm(&self) -> Alarm {
+        Alarm { staying: self.intruders.clone(), removed: self.removed.keys().cloned().collect() }
+    }
+
     /// Forgets what was said: another replica publishes now.
-    pub fn rest(&mut self) {
+    pub fn stand_down(&mut self) {
         self.intruders.clear();
-        self.held.forget(&self.target);
-        self.board.forget(&Subject::target(&self.issuer, &self.target));
+        self.channels.history.is_written_by_another(&self.target);
+        self.channels.conditions.forget(&Subject::target(&self.issuer, &self.target));
     }
 }
 
-fn verdicts(
-    result: &Result<Outcome, PublishError>,
-    drift: &[Drift],
-    intruders: &BTreeSet<KeyId>,
-) -> Vec<Verdict> {
+/// Keys that somebody put at a target.
+#[derive(Debug, Default)]
+struct Alarm {
+    /// They stay, since it cannot be told whose they are.
+    staying: BTreeSet<KeyId>,
+    /// They were removed.
+    removed: Vec<KeyId>,
+}
+
+fn verdicts(result: &Result<Outcome, PublishError>, drift: &[Drift], alarm: &Alarm) -> Vec<Verdict> {
     let mut verdicts = vec![published(result)];
     verdicts.extend(owned(result));
     verdicts.extend(drifted(result, drift));
-    verdicts.extend(result.as_ref().ok().map(|outcome| foreign_keys(&outcome.foreign, intruders)));
+    verdicts.extend(result.as_ref().ok().map(|outcome| foreign_keys(&outcome.foreign, alarm)));
     verdicts
 }
 
@@ -103,14 +142,14 @@ fn published(result: &Result<Outcome, PublishError>) -> Verdict {
     let condition = ConditionType::Published;
     match result {
         Ok(outcome) => Verdict::good(condition, "UpToDate", "the target holds what is to be published")
-            .at(outcome.edition.as_ref().map(Edition::generation)),
+            .at(outcome.edition.as_ref().map(Edition::decision)),
         Err(problem) => {
             let reason = match problem {
                 PublishError::Blocked { .. } => "Blocked",
                 PublishError::Contended { .. } => "Raced",
                 _ => "Failed",
             };
-            Verdict::bad(condition, reason, crate::chain(problem))
+            Verdict::bad(condition, reason, crate::error_chain(problem))
         }
     }
 }
@@ -139,7 +178,8 @@ fn drifted(result: &Result<Outcome, PublishError>, drift: &[Drift]) -> Option<Ve
         DriftKind::Changed => 0,
         DriftKind::Vanished => 1,
         DriftKind::Marker { .. } => 2,
-        DriftKind::ForeignKeys(_) => 3,
+        DriftKind::RolledBack => 3,
+        DriftKind::ForeignKeys { .. } => 4,
     });
     let Some(worst) = worst else {
         let calm = Verdict::good(condition, "AsWritten", "the target holds what was written last");
@@ -154,10 +194,18 @@ fn drifted(result: &Result<Outcome, PublishError>, drift: &[Drift]) -> Option<Ve
     Some(Verdict::bad(condition, worst.what.name(), format!("{} ({outcome})", found.join("; "))))
 }
 
-fn foreign_keys(foreign: &[KeyId], intruders: &BTreeSet<KeyId>) -> Verdict {
+fn foreign_keys(foreign: &[KeyId], alarm: &Alarm) -> Verdict {
     let condition = ConditionType::ForeignKeys;
     let list = |kids: &[&KeyId]| kids.iter().map(|kid| kid.as_str()).collect::<Vec<_>>().join(", ");
-    let slipped_in: Vec<&KeyId> = foreign.iter().filter(|kid| intruders.contains(*kid)).collect();
+    if !alarm.removed.is_empty() {
+        let kids: Vec<&KeyId> = alarm.removed.iter().collect();
+        let message = format!(
+            "somebody put keys there that no writer of ours has proven: {}. They were removed; tokens signed with them were accepted until then. Find out who can write there",
+            list(&kids)
+        );
+        return Verdict::bad(condition, "PossibleIntrusion", message);
+    }
+    let slipped_in: Vec<&KeyId> = foreign.iter().filter(|kid| alarm.staying.contains(*kid)).collect();
     if !slipped_in.is_empty() {
         let message = format!(
             "somebody put keys there under our marker: {}. Tokens signed with them are accepted; find out whose they are, and remove them by hand if nobody answers",
@@ -189,7 +237,8 @@ mod tests {
     fn outcome(written: &[DocumentKind], foreign: &[KeyId]) -> Result<Outcome, PublishError> {
         let issuer = "https://id.example.com".parse().unwrap();
         let result = DocumentSet::new(issuer, Jwks::new([key()]).unwrap(), CachePolicy::default());
-        Ok(Outcome { written: written.to_vec(), foreign: foreign.to_vec(), result, edition: None })
+        let (written, foreign) = (written.to_vec(), foreign.to_vec());
+        Ok(Outcome { written, foreign, intruders: Vec::new(), result, edition: None })
     }
 
     fn blocked(blocked: Blocked) -> Result<Outcome, PublishError> {
@@ -233,7 +282,7 @@ mod tests {
             ),
             (
                 outcome(&[], std::slice::from_ref(&kid)),
-                drift(DriftKind::ForeignKeys(vec![kid.clone()])),
+                drift(DriftKind::ForeignKeys { kids: vec![kid.clone()], removed: false }),
                 intruder,
                 "Published=UpToDate OwnedByUs=OurMarker Drifted=ForeignKeys ForeignKeys=PossibleIntrusion",
             ),
@@ -256,15 +305,25 @@ mod tests {
                 "Published=Blocked",
             ),
         ] {
-            let verdicts = verdicts(&result, &drift, &intruders);
+            let alarm = Alarm { staying: intruders, removed: Vec::new() };
+            let verdicts = verdicts(&result, &drift, &alarm);
             assert_eq!(in_short(&verdicts).join(" "), expected);
         }
     }
 
     #[test]
+    fn a_planted_key_is_spoken_of_after_it_was_removed() {
+        let kid = key().key_id().clone();
+        let alarm = Alarm { staying: BTreeSet::new(), removed: vec![kid.clone()] };
+        let verdict = foreign_keys(&[], &alarm);
+        assert_eq!(verdict.reason, "PossibleIntrusion");
+        assert!(verdict.message.contains(kid.as_str()), "{}", verdict.message);
+    }
+
+    #[test]
     fn what_was_repaired_is_said_and_the_worst_names_the_case() {
         let kid = key().key_id().clone();
-        let drift = [DriftKind::Changed, DriftKind::ForeignKeys(vec![kid.clone()])]
+        let drift = [DriftKind::Changed, DriftKind::ForeignKeys { kids: vec![kid.clone()], removed: false }]
             .map(|what| Drift { document: DocumentKind::Jwks, what });
         let verdict = drifted(&outcome(&[DocumentKind::Jwks], &[]), &drift).unwrap();
         assert_eq!(verdict.reason, "ForeignKeys");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_cluster::access::{AccessError, ClusterChoice, explain};
 use chancery_core::marker::MarkerField;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::api::PostParams;
@@ -13,11 +14,11 @@ use kube::{Api, Resource as _};
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use super::{ReportConfig, text};
+use super::text;
 use crate::backoff::Backoff;
-use crate::conditions::{Board, Happening};
+use crate::conditions::{ConditionStore, Transition};
+use crate::config::ReportConfig;
 use crate::leadership::{Leading, host_name};
-use crate::source::{SourceError, cluster};
 
 /// What changes within this time is written together.
 const TOGETHER: Duration = Duration::from_secs(1);
@@ -26,13 +27,13 @@ const UNTOLD: usize = 256;
 
 /// The task that reports.
 #[derive(Debug)]
-pub struct Reporter {
+pub struct ConditionReporter {
     config: ReportConfig,
-    board: Arc<Board>,
+    conditions: Arc<ConditionStore>,
     changed: watch::Receiver<u64>,
     leading: Leading,
     cluster: Cluster,
-    untold: Vec<Happening>,
+    untold: Vec<Transition>,
 }
 
 struct Cluster {
@@ -48,7 +49,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-impl Reporter {
+impl ConditionReporter {
     /// A reporter to the cluster of the kubeconfig, or the one in which this process is a pod. Connects to nothing yet:
     /// an issuer must start also while its cluster is down.
     ///
@@ -57,18 +58,19 @@ impl Reporter {
     pub async fn open(
         config: &ReportConfig,
         base: &Path,
-        (board, leading): (Arc<Board>, Leading),
+        conditions: Arc<ConditionStore>,
+        leading: Leading,
     ) -> Result<Self, ReportError> {
-        let access = cluster::access((config.kubeconfig.as_deref(), None), base).await?;
-        let client = cluster::client(access)?;
+        let choice = ClusterChoice { kubeconfig: config.kubeconfig.as_deref(), context: None, base };
+        let client = choice.client().await?;
         let controller = Controller { controller: config.owner.clone(), instance: Some(host_name()) };
         let cluster = Cluster {
             config_maps: Api::namespaced(client.clone(), &config.config_map.namespace),
             recorder: Recorder::new(client, controller),
             written: None,
         };
-        let changed = board.subscribe();
-        Ok(Self { config: config.clone(), board, changed, leading, cluster, untold: Vec::new() })
+        let changed = conditions.subscribe();
+        Ok(Self { config: config.clone(), conditions, changed, leading, cluster, untold: Vec::new() })
     }
 
     /// Runs until the process ends.
@@ -103,7 +105,7 @@ impl Reporter {
 
     /// Writes what changed. Another replica reports while we do not publish.
     async fn report(&mut self) -> Result<(), ReportError> {
-        self.untold.extend(self.board.take_untold());
+        self.untold.extend(self.conditions.take_untold());
         if !self.leading.now() {
             self.untold.clear();
             self.cluster.written = None;
@@ -111,7 +113,7 @@ impl Reporter {
         }
         let excess = self.untold.len().saturating_sub(UNTOLD);
         self.untold.drain(..excess);
-        let data = text::data(&self.board.conditions());
+        let data = text::data(&self.conditions.conditions());
         let regarding = match &self.cluster.written {
             Some((written, regarding)) if *written == data => regarding.clone(),
             _ => self.write(data).await?,
@@ -119,8 +121,8 @@ impl Reporter {
         if !self.config.events {
             self.untold.clear();
         }
-        while let Some(happening) = self.untold.first() {
-            self.tell(happening, &regarding).await?;
+        while let Some(transition) = self.untold.first() {
+            self.tell(transition, &regarding).await?;
             self.untold.remove(0);
         }
         Ok(())
@@ -146,15 +148,15 @@ impl Reporter {
         Ok(regarding)
     }
 
-    async fn tell(&self, happening: &Happening, regarding: &ObjectReference) -> Result<(), ReportError> {
+    async fn tell(&self, transition: &Transition, regarding: &ObjectReference) -> Result<(), ReportError> {
         let event = Event {
-            type_: if happening.alarm { EventType::Warning } else { EventType::Normal },
-            reason: happening.reason.to_owned(),
-            note: Some(text::note(happening)),
-            action: happening.condition.as_str().to_owned(),
+            type_: if transition.alarm { EventType::Warning } else { EventType::Normal },
+            reason: transition.reason.to_owned(),
+            note: Some(text::note(transition)),
+            action: transition.condition.as_str().to_owned(),
             // What repeats is one Event with a count. It is the same thing only if it is about the same subject.
             secondary: Some(ObjectReference {
-                field_path: Some(format!("{} {}", happening.subject.issuer, happening.subject.subject)),
+                field_path: Some(transition.subject.to_string()),
                 resource_version: None,
                 ..regarding.clone()
             }),
@@ -170,7 +172,7 @@ impl Reporter {
     }
 
     fn failed(&self, what: &'static str, error: &kube::Error) -> ReportError {
-        ReportError::Refused { what, place: self.place(), cause: cluster::explain(error) }
+        ReportError::Refused { what, place: self.place(), cause: explain(error) }
     }
 }
 
@@ -193,7 +195,7 @@ fn may_write(config_map: &ConfigMap, owner: &str) -> Result<(), String> {
 pub enum ReportError {
     /// The cluster cannot be reached by what is configured.
     #[error("report: {0}")]
-    Cluster(#[from] SourceError),
+    Cluster(#[from] AccessError),
     /// There is no such ConfigMap.
     #[error("{0} does not exist; make an empty one (`kubectl create configmap`), since we have no right to")]
     Missing(String),

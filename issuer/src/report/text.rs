@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::conditions::{Condition, Happening};
+use crate::conditions::{Condition, Transition};
 
 /// All conditions, or those that matter.
 pub(super) const CONDITIONS: &str = "conditions.json";
@@ -43,19 +43,16 @@ fn summary(of: usize, bad: &[&Condition]) -> String {
     let mut text = format!("{} of {of} conditions are not as they should be\n", bad.len());
     for condition in bad.iter().take(LINES) {
         let (subject, name, reason) = (&condition.subject, condition.condition.as_str(), condition.reason);
-        text.push_str(&format!(
-            "{} {}: {name} is {:?} ({reason})\n",
-            subject.issuer, subject.subject, condition.status
-        ));
+        text.push_str(&format!("{subject}: {name} is {:?} ({reason})\n", condition.status));
     }
     text
 }
 
 /// The note of an Event.
-pub(super) fn note(happening: &Happening) -> String {
-    let subject = &happening.subject;
-    let times = if happening.times > 1 { format!(" ({} times)", happening.times) } else { String::new() };
-    let mut note = format!("{} {}: {}{times}", subject.issuer, subject.subject, happening.message);
+pub(super) fn note(transition: &Transition) -> String {
+    let subject = &transition.subject;
+    let times = if transition.times > 1 { format!(" ({} times)", transition.times) } else { String::new() };
+    let mut note = format!("{subject}: {}{times}", transition.message);
     if note.len() > LONGEST_NOTE {
         let end = (0..=LONGEST_NOTE - 3).rev().find(|end| note.is_char_boundary(*end)).unwrap_or_default();
         note.truncate(end);
@@ -113,7 +110,7 @@ mod tests {
     #[test]
     fn a_note_fits_into_an_event() {
         let issuer = "https://id.example.com".parse().unwrap();
-        let mut happening = Happening {
+        let mut transition = Transition {
             subject: Subject::target(&issuer, "bucket"),
             condition: ConditionType::Drifted,
             reason: "Changed",
@@ -121,9 +118,9 @@ mod tests {
             alarm: true,
             times: 3,
         };
-        assert_eq!(note(&happening), "https://id.example.com target bucket: the JWKS was changed (3 times)");
-        happening.message = "ü".repeat(1000);
-        let cut = note(&happening);
+        assert_eq!(note(&transition), "https://id.example.com target bucket: the JWKS was changed (3 times)");
+        transition.message = "ü".repeat(1000);
+        let cut = note(&transition);
         assert!(cut.len() <= LONGEST_NOTE && cut.ends_with("ü..."), "{}", cut.len());
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use chancery_core::DocumentKind;
-use chancery_core::marker::Edition;
-use chancery_core::publication::{Desired, Known};
+use chancery_core::publication::{Contact, Desired, Returning, WriterMemory};
 use chancery_core::trust::TrustPlan;
 use chancery_core::upload::{self, DesiredUpload, UploadPlan};
 use chancery_publisher::publish::{prepare, publish};
 use chancery_publisher::sink::{self, JwksSink};
 use chancery_publisher::trust::{Registrar, TrustError};
+use chancery_publisher::writer_key_file::first_decision_now;
 
 use super::{Restoration, Target};
 
@@ -46,24 +46,24 @@ impl Restoration {
             steps.push(Step { place: sink.name.clone(), result: self.upload_to(sink, mode).await });
         }
         for registrar in &self.registrations {
-            let result = register(registrar.as_ref(), mode).await.map_err(|problem| crate::chain(&problem));
+            let result =
+                register(registrar.as_ref(), mode).await.map_err(|problem| crate::error_chain(&problem));
             steps.push(Step { place: registrar.describe(), result });
         }
         steps
     }
 
     async fn publish_to(&self, target: &Target, mode: Mode) -> Result<Vec<String>, String> {
-        let edition = target.edition();
-        let desired = self.desired(target, edition.as_ref()).ok_or(NO_KEY)?;
+        let desired = self.desired(target).ok_or(NO_KEY)?;
         let kinds: Vec<DocumentKind> = match mode {
             Mode::Plan => {
                 let plan = prepare(target.store.as_ref(), desired).await;
-                let writes = plan.map_err(|problem| crate::chain(&problem))?.writes;
+                let writes = plan.map_err(|problem| crate::error_chain(&problem))?.writes;
                 writes.into_iter().map(|write| write.document.kind).collect()
             }
             Mode::Apply => {
                 let outcome = publish(target.store.as_ref(), desired).await;
-                outcome.map_err(|problem| crate::chain(&problem))?.written
+                outcome.map_err(|problem| crate::error_chain(&problem))?.written
             }
         };
         Ok(kinds.into_iter().map(|kind| kind.path().to_owned()).collect())
@@ -73,30 +73,44 @@ impl Restoration {
         let publication = self.publication.as_ref().ok_or(NO_KEY)?;
         let desired = DesiredUpload {
             jwks: publication.documents.jwks(),
-            tombstones: &publication.tombstones,
+            withdrawals: &publication.withdrawals,
             owner: &self.owner,
             adopt_unmarked: place.adopt,
         };
         let plan = match mode {
             Mode::Plan => {
-                let held = place.sink.read().await.map_err(|problem| crate::chain(&problem))?;
+                let held = place.sink.read().await.map_err(|problem| crate::error_chain(&problem))?;
                 upload::plan(desired, &held).map_err(|problem| problem.to_string())?
             }
             Mode::Apply => {
                 let done = sink::upload(place.sink.as_ref(), desired).await;
-                done.map_err(|problem| crate::chain(&problem))?
+                done.map_err(|problem| crate::error_chain(&problem))?
             }
         };
         Ok(uploaded(&plan))
     }
 
-    fn desired<'a>(&'a self, target: &Target, edition: Option<&'a Edition>) -> Option<Desired<'a>> {
+    fn desired<'a>(&'a self, target: &Target) -> Option<Desired<'a>> {
         let publication = self.publication.as_ref()?;
+        let known = self.contacts.get(&target.name);
+        let memory = match (&self.writer_key, known) {
+            (Some(writer_key), Some(known)) => WriterMemory::Stateful {
+                writer_key,
+                decision: publication.decision,
+                contact: Contact::Made { known: known.as_ref() },
+            },
+            (writer_key, _) => WriterMemory::Stateless {
+                writer_key: writer_key.as_ref(),
+                returning: Returning::LeftOut,
+                may_empty: false,
+                first_decision: first_decision_now(),
+            },
+        };
         Some(Desired {
             documents: &publication.documents,
-            tombstones: &publication.tombstones,
+            withdrawals: &publication.withdrawals,
             owner: &self.owner,
-            known: edition.map_or(Known::Nothing, Known::Adopted),
+            memory,
             adopt_unmarked: target.adopt,
         })
     }

@@ -65,7 +65,7 @@ fn with_document<B>(document: &Prepared, request: &Request<B>) -> Response<Full<
     if lists(request.headers(), document.etag()) {
         let mut response = Response::new(Full::default());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        *response.headers_mut() = document.unchanged_headers().clone();
+        *response.headers_mut() = document.unchanged_headers();
         return response;
     }
     let mut response = Response::new(Full::new(document.bytes().clone()));

@@ -76,6 +76,12 @@ pub(super) fn without_port(authority: &str) -> &str {
     }
 }
 
+/// The name or the address alone, as a certificate names it.
+pub(super) fn host_alone(authority: &str) -> String {
+    let normalized = normalized(authority);
+    without_port(&normalized).trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

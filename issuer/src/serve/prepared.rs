@@ -16,24 +16,22 @@ pub struct Prepared {
     bytes: Bytes,
     etag: HeaderValue,
     headers: HeaderMap,
-    unchanged_headers: HeaderMap,
 }
 
 impl Prepared {
     /// Renders the headers of `document`.
     pub fn new(document: Document) -> Self {
         let etag = text(&etag_of(&document.bytes));
-        let unchanged_headers = HeaderMap::from_iter([
+        let headers = HeaderMap::from_iter([
             (ETAG, etag.clone()),
             (CACHE_CONTROL, text(&document.cache.header())),
             // Key sets are public; single-page tools and debuggers read them from browsers.
             (ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")),
             (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+            (CONTENT_TYPE, HeaderValue::from_static(document.kind.media_type())),
+            (CONTENT_LENGTH, HeaderValue::from(document.bytes.len())),
         ]);
-        let mut headers = unchanged_headers.clone();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(document.kind.media_type()));
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(document.bytes.len()));
-        Self { bytes: document.bytes.into(), etag, headers, unchanged_headers }
+        Self { bytes: document.bytes.into(), etag, headers }
     }
 
     /// The exact bytes.
@@ -51,9 +49,12 @@ impl Prepared {
         &self.headers
     }
 
-    /// The headers of an answer without it (304).
-    pub fn unchanged_headers(&self) -> &HeaderMap {
-        &self.unchanged_headers
+    /// The headers of an answer without it (304), which say nothing of the bytes that are not sent.
+    pub fn unchanged_headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.remove(CONTENT_TYPE);
+        headers.remove(CONTENT_LENGTH);
+        headers
     }
 }
 

@@ -108,35 +108,35 @@ pub enum Found<'a> {
 }
 
 impl DocumentTable {
-    /// The table of `sets` at the places of `policy`. Issuers of the policy without a set answer "not yet".
+    /// The table of `sets` at the places of `policy`. Issuers of the policy without a set answer "not yet"; a set whose
+    /// issuer the policy does not know, since it has gone, is left out.
     ///
     /// # Errors
-    /// Names a set whose issuer the policy does not know, or that is there twice.
+    /// Names an issuer that is there twice.
     pub fn new(sets: &[DocumentSet], policy: &HostPolicy) -> Result<Self, TableError> {
+        let positions: HashMap<&IssuerUrl, usize> =
+            policy.issuers.iter().enumerate().map(|(position, issuer)| (issuer, position)).collect();
         let mut prepared: HashMap<(usize, DocumentKind), Arc<Prepared>> = HashMap::new();
         for set in sets {
-            let Some(position) = policy.issuers.iter().position(|issuer| issuer == set.issuer()) else {
-                return Err(TableError::UnknownIssuer(set.issuer().clone()));
-            };
+            let Some(position) = positions.get(set.issuer()) else { continue };
             for kind in DocumentKind::ALL {
                 let document = Arc::new(Prepared::new(set.document(kind)));
-                if prepared.insert((position, kind), document).is_some() {
+                if prepared.insert((*position, kind), document).is_some() {
                     return Err(TableError::RepeatedIssuer(set.issuer().clone()));
                 }
             }
         }
+        let has_documents =
+            |position: usize| DocumentKind::ALL.iter().any(|kind| prepared.contains_key(&(position, *kind)));
+        let missing = policy.issuers.iter().enumerate().filter(|(position, _)| !has_documents(*position));
+        let missing = missing.map(|(_, issuer)| issuer.clone()).collect();
         let answers = |places: &Places| -> Answers {
             places.iter().map(|(path, place)| (path.clone(), prepared.get(place).cloned())).collect()
         };
         let by_host = |hosts: &HashMap<String, Places>| {
             hosts.iter().map(|(host, places)| (host.clone(), answers(places))).collect()
         };
-        let missing = policy.issuers.iter().filter(|issuer| sets.iter().all(|set| set.issuer() != *issuer));
-        Ok(Self {
-            hosts: by_host(&policy.hosts),
-            any_port_hosts: by_host(&policy.any_port_hosts),
-            missing: missing.cloned().collect(),
-        })
+        Ok(Self { hosts: by_host(&policy.hosts), any_port_hosts: by_host(&policy.any_port_hosts), missing })
     }
 
     /// What answers at `path` on `host`, the value of `Host` or `:authority` as it was sent.
@@ -180,11 +180,6 @@ pub enum TableError {
         /// Who also wants it.
         second: Box<IssuerUrl>,
     },
-    /// Documents of an issuer that is not in the configuration.
-    #[error(
-        "there are documents of {0}, which is not among the issuers that this server was started for; expected one of those. Add it under `issuers` and restart"
-    )]
-    UnknownIssuer(IssuerUrl),
     /// Two sets of one issuer.
     #[error("there are two sets of documents of {0}; expected one. Remove one of the two")]
     RepeatedIssuer(IssuerUrl),

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use chancery_core::pem::PublicKeys;
+use chancery_cluster::access::ClusterChoice;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::Deserialize;
 
 use super::SourceError;
 use super::objects::Objects;
-use super::parts::{self, Parts};
-use super::reporter::Reporter;
+use super::parts::{self, PartLook, Parts};
+use super::reporter::SourceReporter;
 use super::selection::Selection;
 
 /// `configMap`: PEM values of one ConfigMap, or of several by label.
@@ -59,10 +60,11 @@ impl ConfigMapSource {
         format!("configmap {} {problem}", self.selection())
     }
 
-    fn is_read(&self, parts: &Parts, (part, key, value): (&str, &str, &str)) -> bool {
+    fn is_read(&self, parts: &Parts, entry: &Entry<'_>) -> bool {
+        let Entry { part, key, value } = entry;
         match self.keys.as_slice() {
             // A value that lost its PEM is damaged, one that never had any is something else.
-            [] => value.contains("-----BEGIN ") || parts.names().any(|name| name == part),
+            [] => value.contains("-----BEGIN ") || parts.names().any(|name| name == *part),
             patterns => patterns.iter().any(|pattern| matches(pattern, key)),
         }
     }
@@ -78,15 +80,16 @@ pub(super) struct ConfigMaps {
 
 impl ConfigMaps {
     pub async fn open(config: &ConfigMapSource, base_dir: &Path) -> Result<Self, SourceError> {
-        let access = (config.kubeconfig.as_deref(), config.context.as_deref());
-        let objects = config.selection().open(access, base_dir).await?;
+        let (kubeconfig, context) = (config.kubeconfig.as_deref(), config.context.as_deref());
+        let cluster = ClusterChoice { kubeconfig, context, base: base_dir };
+        let objects = config.selection().open(cluster).await?;
         Ok(Self { config: config.clone(), objects, parts: Parts::default() })
     }
 
-    pub async fn run(mut self, mut reporter: Reporter) {
+    pub async fn run(mut self, mut reporter: SourceReporter) {
         loop {
-            match self.objects.next().await {
-                Ok(objects) => {
+            match self.objects.next_or_quiet().await {
+                Some(Ok(objects)) => {
                     let read = read(&self.config, &self.parts, objects);
                     let mut reading = self.parts.apply(read);
                     if reading.keys.is_empty() && reading.error.is_none() {
@@ -94,26 +97,32 @@ impl ConfigMaps {
                     }
                     reporter.report(reading).await;
                 }
-                Err(error) => reporter.fail(error).await,
+                Some(Err(error)) => reporter.fail(error).await,
+                None => reporter.holds(),
             }
         }
     }
 }
 
+/// A value of a ConfigMap.
+struct Entry<'a> {
+    /// What the part of the source is called.
+    part: String,
+    key: &'a str,
+    value: &'a str,
+}
+
 /// Every value that is read, by ConfigMap and key.
-fn read(
-    config: &ConfigMapSource,
-    parts: &Parts,
-    objects: &BTreeMap<String, ConfigMap>,
-) -> Vec<(String, Result<PublicKeys, String>)> {
+fn read(config: &ConfigMapSource, parts: &Parts, objects: &BTreeMap<String, ConfigMap>) -> Vec<PartLook> {
     let values = objects.iter().flat_map(|(object, config_map)| {
         let data = config_map.data.iter().flatten();
         data.map(move |(key, value)| {
-            (format!("configmap {}/{object} key {key}", config.namespace), key, value)
+            let part = format!("configmap {}/{object} key {key}", config.namespace);
+            Entry { part, key, value }
         })
     });
-    let read = values.filter(|(part, key, value)| config.is_read(parts, (part, key, value)));
-    read.map(|(part, _, value)| (part, parts::public_keys(value))).collect()
+    let read = values.filter(|entry| config.is_read(parts, entry));
+    read.map(|entry| (entry.part, parts::public_keys(entry.value))).collect()
 }
 
 /// Whether `text` has the form of `pattern`, in which `*` stands for any characters.

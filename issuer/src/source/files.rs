@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use self::scan::Scan;
 use self::watch::Watch;
 use super::SourceError;
 use super::parts::Parts;
-use super::reporter::Reporter;
+use super::reporter::SourceReporter;
 
 mod scan;
 mod watch;
@@ -30,6 +30,9 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// A folder that never becomes quiet is read after so long anyway.
 const RESTLESS: Duration = Duration::from_millis(80);
+
+/// A look that takes longer is a file system that hangs.
+const SLOWEST_LOOK: Duration = Duration::from_secs(10);
 
 /// `files`: key files and folders of key files.
 ///
@@ -79,22 +82,20 @@ impl Files {
         }
         let paths: Vec<PathBuf> = config.paths.iter().map(|path| base_dir.join(path)).collect();
         for path in &paths {
-            let readable = std::fs::metadata(path).and_then(|found| match found.is_dir() {
-                true => std::fs::read_dir(path).map(drop),
-                false => std::fs::File::open(path).map(drop),
-            });
+            let readable = scan::readable(path);
             readable.map_err(|source| SourceError::Path { path: path.clone(), source })?;
         }
         Ok(Self { paths, poll: Duration::from_secs(config.poll_seconds.get()), parts: Parts::default() })
     }
 
-    pub async fn run(mut self, mut reporter: Reporter) {
+    pub async fn run(mut self, mut reporter: SourceReporter) {
         let changed = Arc::new(Notify::new());
         let mut watch = Watch::new(Arc::clone(&changed));
         loop {
             let names = self.parts.names().map(str::to_owned).collect();
             let paths = self.paths.clone();
-            match spawn_blocking(move || look(watch, &paths, &names)).await {
+            let look = spawn_blocking(move || look(watch, &paths, &names));
+            match patiently(look, &mut reporter).await {
                 Ok((covered, Scan { parts, missing })) => {
                     watch = covered;
                     let mut reading = self.parts.apply(parts);
@@ -124,6 +125,20 @@ fn folders(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let all = paths.iter().cloned().chain(linked);
     all.filter_map(|path| if path.is_dir() { Some(path) } else { path.parent().map(Path::to_owned) })
         .collect()
+}
+
+/// Waits for a look, and says so when it takes too long. A file system that hangs cannot be left: it is looked at again
+/// when it has answered.
+async fn patiently<T>(mut look: JoinHandle<T>, reporter: &mut SourceReporter) -> Result<T, JoinError> {
+    loop {
+        match timeout(SLOWEST_LOOK, &mut look).await {
+            Ok(done) => return done,
+            Err(_) => {
+                let seconds = SLOWEST_LOOK.as_secs();
+                reporter.fail(format!("the file system has not answered for more than {seconds} s")).await;
+            }
+        }
+    }
 }
 
 /// Waits for a change, and then until it is over.

@@ -3,23 +3,25 @@
 //! Replicas may differ while keys are rolled, and a load balancer shows one at random: so each replica is read by
 //! its own address and is a source of its own, and what one of them has dropped another may still show.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chancery_cluster::access::{AccessError, ClusterChoice, client, watching_client};
+use futures_util::StreamExt as _;
+use futures_util::future::{AbortHandle, Abortable, abortable};
+use futures_util::stream::FuturesUnordered;
 use http::Uri;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Config};
 use serde::Deserialize;
-use tokio::task::JoinHandle;
 
 use self::replica::Replica;
+use super::SourceError;
 use super::objects::Objects;
-use super::reporter::Reporter;
-use super::{SourceError, cluster};
+use super::reporter::SourceReporter;
 
 mod discovery;
 mod replica;
@@ -94,10 +96,10 @@ enum Replicas {
 impl KubeApiserver {
     pub async fn open(config: &KubeApiserverSource, base_dir: &Path) -> Result<Self, SourceError> {
         let endpoints = endpoints(config)?;
-        let kubeconfig = (config.kubeconfig.as_deref(), config.context.as_deref());
-        let mut cluster = cluster::access(kubeconfig, base_dir).await?;
+        let (kubeconfig, context) = (config.kubeconfig.as_deref(), config.context.as_deref());
+        let mut cluster = ClusterChoice { kubeconfig, context, base: base_dir }.config().await?;
         let replicas = if config.discover {
-            let api = Api::namespaced(cluster::client(cluster.clone())?, discovery::NAMESPACE);
+            let api = Api::namespaced(watching_client(cluster.clone())?, discovery::NAMESPACE);
             Some(Objects::new(api, kube::runtime::watcher::Config::default().labels(discovery::LABELS)))
         } else {
             None
@@ -119,7 +121,7 @@ impl KubeApiserver {
         Ok(Self { access, replicas })
     }
 
-    pub async fn run(self, reporter: Reporter) {
+    pub async fn run(self, reporter: SourceReporter) {
         match self.replicas {
             Replicas::Fixed(replicas) => {
                 for replica in &replicas {
@@ -139,7 +141,7 @@ impl KubeApiserver {
 impl Access {
     /// The replica at a URL that the cluster lists.
     fn replica_at(&self, url: &str) -> Result<Replica, SourceError> {
-        let problem = |error| SourceError::Client { url: url.to_owned(), problem: format!("{error}") };
+        let problem = |error| AccessError::Client { url: url.to_owned(), problem: format!("{error}") };
         let parsed: Uri = url.parse().map_err(|error: http::uri::InvalidUri| problem(error))?;
         self.replica(Some(parsed))
     }
@@ -151,72 +153,73 @@ impl Access {
             config.cluster_url = url;
         }
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        Ok(Replica::new(url, cluster::client(config)?, self.poll))
+        Ok(Replica::new(url, client(config)?, self.poll))
     }
 }
 
 /// Reads every replica that the cluster lists, for as long as it lists it.
-async fn follow(mut slices: Objects<EndpointSlice>, access: Access, mut reporter: Reporter) {
-    let mut running: BTreeMap<String, Reader> = BTreeMap::new();
+async fn follow(mut slices: Objects<EndpointSlice>, access: Access, reporter: SourceReporter) {
+    let mut readers = ReplicaReaders { access, reporter, running: BTreeMap::new() };
+    // Polled here and not spawned, so that no reader outlives its source.
+    let mut reading = FuturesUnordered::new();
     loop {
-        let listed = match slices.next().await {
-            Ok(slices) => discovery::replicas(slices.values()),
-            Err(error) => {
-                reporter.fail(format!("cannot find the replicas: {error}")).await;
-                continue;
-            }
-        };
+        tokio::select! {
+            // A reader ends when its replica has left.
+            Some(_) = reading.next() => {}
+            listed = slices.next() => match listed {
+                Ok(slices) => {
+                    let listed = discovery::replicas(slices.values());
+                    reading.extend(readers.follow(listed).await);
+                }
+                Err(error) => readers.reporter.fail(format!("cannot find the replicas: {error}")).await,
+            },
+        }
+    }
+}
+
+/// The readers of the replicas that a cluster lists.
+struct ReplicaReaders {
+    access: Access,
+    reporter: SourceReporter,
+    running: BTreeMap<String, AbortHandle>,
+}
+
+impl ReplicaReaders {
+    /// Ends the readers of replicas that have left, and returns readers of those that are new.
+    async fn follow(
+        &mut self,
+        listed: BTreeSet<String>,
+    ) -> Vec<Abortable<impl Future<Output = ()> + Send + use<>>> {
         if listed.is_empty() {
             // Somebody has just told us so: there is one at least.
             let error =
                 "the EndpointSlices of default/kubernetes list no replica; going on with those before";
-            reporter.fail(error.to_owned()).await;
-            continue;
+            self.reporter.fail(error.to_owned()).await;
+            return Vec::new();
         }
-        let left: Vec<String> = running.keys().filter(|url| !listed.contains(*url)).cloned().collect();
-        for reader in left.iter().filter_map(|url| running.remove(url)) {
-            reader.end().await;
+        self.reporter.recovered();
+        let left: Vec<String> = self.running.keys().filter(|url| !listed.contains(*url)).cloned().collect();
+        for url in left {
+            // A reader that was told to end is never polled again, so no reading comes after this.
+            self.running.remove(&url).iter().for_each(AbortHandle::abort);
+            self.reporter.sibling(&url).gone().await;
         }
-        for url in listed.iter().filter(|url| !running.contains_key(*url)) {
-            reporter.sibling(url).found().await;
+        let found: Vec<String> = listed.into_iter().filter(|url| !self.running.contains_key(url)).collect();
+        for url in &found {
+            self.reporter.sibling(url).found().await;
         }
-        for url in listed {
-            if let Entry::Vacant(place) = running.entry(url) {
-                match access.replica_at(place.key()) {
-                    Ok(replica) => {
-                        let reporter = reporter.sibling(place.key());
-                        place.insert(Reader::start(replica, reporter));
-                    }
-                    Err(error) => reporter.fail(crate::chain(&error)).await,
+        let mut readers = Vec::new();
+        for url in found {
+            match self.access.replica_at(&url) {
+                Ok(replica) => {
+                    let (reader, ends) = abortable(replica.run(self.reporter.sibling(&url)));
+                    self.running.insert(url, ends);
+                    readers.push(reader);
                 }
+                Err(error) => self.reporter.fail(crate::error_chain(&error)).await,
             }
         }
-    }
-}
-
-/// The task that reads one replica.
-struct Reader {
-    task: JoinHandle<()>,
-    gone: Reporter,
-}
-
-impl Reader {
-    fn start(replica: Replica, reporter: Reporter) -> Self {
-        let gone = reporter.sibling(replica.url());
-        Self { task: tokio::spawn(replica.run(reporter)), gone }
-    }
-
-    /// Ends it, and only then says that it is gone: no reading may come after that.
-    async fn end(mut self) {
-        self.task.abort();
-        let _ = (&mut self.task).await;
-        self.gone.gone().await;
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.task.abort();
+        readers
     }
 }
 

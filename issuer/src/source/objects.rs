@@ -5,16 +5,20 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
+use chancery_cluster::access::explain;
 use futures_util::{Stream, StreamExt as _};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until, timeout};
 
-use super::cluster::explain;
 use crate::backoff::Backoff;
 
 /// client-go's reflector waits so long after its first failure, and at most so long.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(30));
+
+/// How often a watch that has nothing to say is taken as a reading.
+const QUIET: Duration = Duration::from_secs(30);
 
 type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
 
@@ -24,7 +28,8 @@ pub(super) struct Objects<K> {
     complete: BTreeMap<String, K>,
     listing: BTreeMap<String, K>,
     backoff: Backoff,
-    pause: Option<Duration>,
+    /// When to try again after a failure.
+    resume: Option<Instant>,
 }
 
 impl<K> fmt::Debug for Objects<K> {
@@ -43,16 +48,23 @@ where
     }
 
     fn from_events(events: Events<K>, backoff: Backoff) -> Self {
-        Self { events, complete: BTreeMap::new(), listing: BTreeMap::new(), backoff, pause: None }
+        Self { events, complete: BTreeMap::new(), listing: BTreeMap::new(), backoff, resume: None }
+    }
+
+    /// The same as [`next`](Self::next), or `None` when nothing was heard for a while: a watch that is broken says so,
+    /// so that a quiet one means that everything is as it was.
+    pub async fn next_or_quiet(&mut self) -> Option<Result<&BTreeMap<String, K>, String>> {
+        timeout(QUIET, self.next()).await.ok()
     }
 
     /// All objects, as soon as they have changed, or at first as soon as they are known.
     ///
     /// # Errors
-    /// Why they cannot be watched. The next call waits a while and tries again.
+    /// Why they cannot be watched. The next call waits a while and tries again. A call may be dropped and made again.
     pub async fn next(&mut self) -> Result<&BTreeMap<String, K>, String> {
-        if let Some(pause) = self.pause.take() {
-            tokio::time::sleep(pause).await;
+        if let Some(resume) = self.resume {
+            sleep_until(resume).await;
+            self.resume = None;
         }
         loop {
             match self.events.next().await {
@@ -66,11 +78,11 @@ where
                     return Ok(&self.complete);
                 }
                 Some(Err(error)) => {
-                    self.pause = Some(self.backoff.next_pause());
+                    self.resume = Some(Instant::now() + self.backoff.next_pause());
                     return Err(explain_watch(&error));
                 }
                 None => {
-                    self.pause = Some(PAUSES.1);
+                    self.resume = Some(Instant::now() + PAUSES.1);
                     return Err("the watch has ended; restart this process".to_owned());
                 }
             }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Source, SourceEvent};
+use super::{Source, SourceEvent, SourceHealth};
 
 /// Runs `sources` and hands each event to `take` until that breaks. Returns whether it did within `patience`.
 pub async fn read_once(
@@ -18,12 +18,12 @@ pub async fn read_once(
     let (events, mut readings) = mpsc::channel(64);
     let mut running = JoinSet::new();
     for source in sources {
-        running.spawn(source.run(events.clone()));
+        running.spawn(source.run(events.clone(), SourceHealth::default()));
     }
     drop(events);
     let deadline = Instant::now() + patience;
     while let Ok(Some(event)) = timeout_at(deadline, readings.recv()).await {
-        if take(event).is_break() {
+        if take(*event).is_break() {
             return true;
         }
     }

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chancery_core::pem::PublicKeys;
+use chancery_cluster::access::ClusterChoice;
+use chancery_core::key_file::PublicKeys;
 use serde::Deserialize;
 
 use self::public_half::{PublicHalf, is_public_name};
 use super::SourceError;
 use super::objects::Objects;
-use super::parts::{self, Parts};
-use super::reporter::Reporter;
+use super::parts::{self, PartLook, PartProblem, Parts};
+use super::reporter::SourceReporter;
 use super::selection::Selection;
 
 mod public_half;
@@ -87,15 +88,16 @@ pub(super) struct Secrets {
 impl Secrets {
     pub async fn open(config: &SecretSource, base_dir: &Path) -> Result<Self, SourceError> {
         config.check()?;
-        let access = (config.kubeconfig.as_deref(), config.context.as_deref());
-        let objects = config.selection().open(access, base_dir).await?;
+        let (kubeconfig, context) = (config.kubeconfig.as_deref(), config.context.as_deref());
+        let cluster = ClusterChoice { kubeconfig, context, base: base_dir };
+        let objects = config.selection().open(cluster).await?;
         Ok(Self { config: config.clone(), objects, parts: Parts::default() })
     }
 
-    pub async fn run(mut self, mut reporter: Reporter) {
+    pub async fn run(mut self, mut reporter: SourceReporter) {
         loop {
-            match self.objects.next().await {
-                Ok(objects) => {
+            match self.objects.next_or_quiet().await {
+                Some(Ok(objects)) => {
                     let mut reading = self.parts.apply(read(&self.config, objects));
                     if objects.is_empty() {
                         let secret = self.config.selection();
@@ -105,17 +107,15 @@ impl Secrets {
                     }
                     reporter.report(reading).await;
                 }
-                Err(error) => reporter.fail(error).await,
+                Some(Err(error)) => reporter.fail(error).await,
+                None => reporter.holds(),
             }
         }
     }
 }
 
 /// Every configured field of every Secret. One that a Secret does not have is wrong, not gone.
-fn read(
-    config: &SecretSource,
-    objects: &BTreeMap<String, PublicHalf>,
-) -> Vec<(String, Result<PublicKeys, String>)> {
+fn read(config: &SecretSource, objects: &BTreeMap<String, PublicHalf>) -> Vec<PartLook> {
     let fields =
         objects.iter().flat_map(|(name, secret)| config.fields.iter().map(move |f| (name, secret, f)));
     let read = fields.map(|(name, secret, field)| {
@@ -125,10 +125,12 @@ fn read(
     read.collect()
 }
 
-fn public_keys(value: Option<&str>) -> Result<PublicKeys, String> {
-    let value = value.ok_or("it is not there; name the field of the public half in `fields`")?;
-    let bytes = STANDARD.decode(value).map_err(|_| "its value is not base64")?;
-    let text = String::from_utf8(bytes).map_err(|_| "its value is not text; expected PEM")?;
+fn public_keys(value: Option<&str>) -> Result<PublicKeys, PartProblem> {
+    let unreadable = |problem: &str| PartProblem::Unreadable(problem.to_owned());
+    let missing = || unreadable("it is not there; name the field of the public half in `fields`");
+    let value = value.ok_or_else(missing)?;
+    let bytes = STANDARD.decode(value).map_err(|_| unreadable("its value is not base64"))?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("its value is not text; expected PEM"))?;
     parts::public_keys(&text)
 }
 

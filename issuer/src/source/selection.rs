@@ -1,13 +1,13 @@
 //! Which objects of a cluster a source reads.
 
 use std::fmt;
-use std::path::Path;
 
+use chancery_cluster::access::{ClusterChoice, watching_client};
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Api, Resource};
 
+use super::SourceError;
 use super::objects::Objects;
-use super::{SourceError, cluster};
 
 /// One object by name, or several by label, in one namespace.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +33,7 @@ impl fmt::Display for Selection<'_> {
 
 impl Selection<'_> {
     /// Opens a watch of the selected objects.
-    pub(super) async fn open<K>(
-        &self,
-        access: (Option<&Path>, Option<&str>),
-        base_dir: &Path,
-    ) -> Result<Objects<K>, SourceError>
+    pub(super) async fn open<K>(&self, cluster: ClusterChoice<'_>) -> Result<Objects<K>, SourceError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
@@ -51,7 +47,7 @@ impl Selection<'_> {
                 return Err(SourceError::Value { field: "name", problem });
             }
         }
-        let client = cluster::client(cluster::access(access, base_dir).await?)?;
+        let client = watching_client(cluster.config().await?)?;
         Ok(Objects::new(Api::namespaced(client, self.namespace), watched))
     }
 }

@@ -42,11 +42,12 @@ async fn open_config_map(
     issuer: &IssuerUrl,
     base: &Path,
 ) -> Result<Arc<dyn JwksSink>, OpenError> {
-    use crate::source::cluster;
+    use chancery_cluster::access::ClusterChoice;
     use chancery_publisher::sink::config_map::ConfigMapSink;
 
-    let access = cluster::access((place.kubeconfig.as_deref(), place.context.as_deref()), base).await?;
-    Ok(Arc::new(ConfigMapSink::new(cluster::client(access)?, place, issuer)))
+    let (kubeconfig, context) = (place.kubeconfig.as_deref(), place.context.as_deref());
+    let client = ClusterChoice { kubeconfig, context, base }.client().await?;
+    Ok(Arc::new(ConfigMapSink::new(client, place, issuer)))
 }
 
 #[cfg(not(feature = "kube"))]
@@ -71,5 +72,5 @@ pub(crate) enum OpenError {
     /// The cluster of a ConfigMap cannot be reached.
     #[cfg(feature = "kube")]
     #[error("the sink's `configMap`: {0}")]
-    Cluster(#[from] crate::source::SourceError),
+    Cluster(#[from] chancery_cluster::access::AccessError),
 }

@@ -1,8 +1,8 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use chancery_core::upload::Held;
-use chancery_core::{CachePolicy, DocumentSet, Jwks, PublicKey};
+use chancery_core::upload::HeldKeys;
+use chancery_core::{CachePolicy, DocumentSet, Jwks, PublicKey, WithdrawalCause, Withdrawals};
 use chancery_publisher::sink::Upload;
 use chancery_publisher::{StoreError, StoreErrorKind};
 
@@ -29,6 +29,7 @@ impl Memory {
                 path: "keys".to_owned(),
                 cause: "down".into(),
                 remedy: "wait",
+                request_id: None,
             }),
         }
     }
@@ -36,8 +37,8 @@ impl Memory {
 
 #[async_trait]
 impl JwksSink for Memory {
-    async fn read(&self) -> Result<Held, StoreError> {
-        let held = Held { keys: self.keys.lock().unwrap().clone(), ..Held::default() };
+    async fn read(&self) -> Result<HeldKeys, StoreError> {
+        let held = HeldKeys { keys: self.keys.lock().unwrap().clone(), ..HeldKeys::default() };
         self.answer(held, chancery_publisher::store::Operation::Read)
     }
 
@@ -66,16 +67,19 @@ fn ids(numbers: &[u8]) -> Vec<KeyId> {
     numbers.iter().map(|number| key(*number).key_id().clone()).collect()
 }
 
-fn publication(numbers: &[u8], tombstones: &[u8]) -> Option<Arc<Publication>> {
+fn publication(numbers: &[u8], withdrawn: &[u8]) -> Option<Arc<Publication>> {
     let jwks = Jwks::new(numbers.iter().copied().map(key)).unwrap();
     let documents = DocumentSet::new(issuer(), jwks, CachePolicy::default());
-    Some(Arc::new(Publication { documents, tombstones: ids(tombstones) }))
+    let withdrawals = Withdrawals::of(ids(withdrawn), WithdrawalCause::Retired, 1);
+    Some(Arc::new(Publication { documents, withdrawals, decision: 1 }))
 }
 
 fn uploader(sink: &Arc<Memory>) -> Uploader {
     let config = SinkConfig { name: Some("m".to_owned()), ..SinkConfig::default() };
     let sink: Arc<dyn JwksSink> = Arc::<Memory>::clone(sink);
-    Uploader::new(&issuer(), (&config, "us".parse().unwrap()), sink, Arc::new(Metrics::new("0")))
+    let (metrics, conditions) = (Arc::new(Metrics::new("0")), Arc::new(ConditionStore::default()));
+    let sink = OpenSink { config: &config, owner: "us".parse().unwrap(), sink };
+    Uploader::new(&issuer(), sink, metrics, conditions)
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,13 +124,13 @@ async fn the_sink_follows_and_the_view_says_what_is_known() {
 #[cfg(feature = "kube")]
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_does_not_lead_writes_nothing_and_knows_nothing() {
-    use crate::lease::Leadership;
+    use chancery_cluster::lease::Term;
 
     let sink = Arc::new(Memory::default());
     let uploader = uploader(&sink);
     let mut view = uploader.view();
     let (_publish, publications) = watch::channel(publication(&[1], &[]));
-    let (elect, term) = watch::channel(Leadership::default());
+    let (elect, term) = watch::channel(Term::default());
     let (_stop, shutdown) = watch::channel(false);
     let pace = Pace {
         every: std::time::Duration::from_secs(60),
@@ -139,9 +143,9 @@ async fn a_replica_that_does_not_lead_writes_nothing_and_knows_nothing() {
     assert!(view.borrow_and_update().held.is_empty() && *sink.writes.lock().unwrap() == 0);
 
     let until = Some(tokio::time::Instant::now() + std::time::Duration::from_secs(10));
-    elect.send_replace(Leadership { until, transitions: 1 });
+    elect.send_replace(Term { until, transitions: 1 });
     view.wait_for(|view| view.held == ids(&[1])).await.unwrap();
-    elect.send_replace(Leadership::default());
+    elect.send_replace(Term::default());
     view.wait_for(|view| view.held.is_empty()).await.unwrap();
     assert_eq!(*sink.writes.lock().unwrap(), 1);
     task.abort();

@@ -3,27 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_cluster::listener::Connections;
+use chancery_core::Withdrawals;
 use chancery_core::visibility::Visibility;
 use chancery_issuer::admin::{Admin, AdminConfig, Observations};
-use chancery_issuer::conditions::{Board, ConditionType, Subject, Verdict};
+use chancery_issuer::conditions::{ConditionStore, ConditionType, Subject, Verdict};
+use chancery_issuer::index::Publication;
 use chancery_issuer::metrics::Metrics;
-use chancery_issuer::visibility::Keeper;
+use chancery_issuer::roster::{OpenIssuer, Roster};
+use chancery_issuer::visibility::VisibilitySnapshot;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::served::{ISSUER, PATIENCE, ask, documents_of, no_documents};
+use crate::served::{ISSUER, PATIENCE, ask, documents_of};
 
 #[tokio::test]
 async fn operators_read_life_readiness_and_metrics() {
-    let documents = no_documents(&[ISSUER]);
     let config = AdminConfig { listen: "127.0.0.1:0".parse().unwrap() };
     let metrics = Arc::new(Metrics::new("1.2.3"));
-    let shown = Keeper::show(&Visibility::new(["issuer URL"], Duration::from_secs(60)));
-    let board = Arc::new(Board::default());
-    let visibility = vec![(ISSUER.parse().unwrap(), shown.subscribe())];
-    let observations = Observations { visibility, board: board.clone() };
-    let admin = Admin::bind(&config, documents.clone(), metrics, observations).await.unwrap();
+    let record = Visibility::new(["issuer URL"], Duration::from_secs(60)).record();
+    let snapshot = VisibilitySnapshot::observed(record, Instant::now(), Duration::from_secs(960));
+    let shown = watch::Sender::new(snapshot);
+    let conditions = Arc::new(ConditionStore::default());
+    let (issuers, issuer) = (Roster::default(), ISSUER.parse().unwrap());
+    issuers.join(&issuer);
+    let (publish, publications) = watch::channel(None);
+    issuers.opened(&issuer, OpenIssuer { publications, visibility: shown.subscribe() });
+    let observations = Observations { issuers, conditions: conditions.clone() };
+    let admin = Admin::bind(&config, metrics, observations, &Connections::default()).await.unwrap();
     let address = admin.address();
     let (stop, stopped) = watch::channel(false);
     let running = tokio::spawn(admin.run(stopped));
@@ -36,7 +44,9 @@ async fn operators_read_life_readiness_and_metrics() {
     assert_eq!(unready.status, 503);
     assert!(unready.body.contains(ISSUER), "{}", unready.body);
 
-    documents.replace(&[documents_of(ISSUER)]).unwrap();
+    let publication =
+        Publication { documents: documents_of(ISSUER), withdrawals: Withdrawals::default(), decision: 1 };
+    publish.send_replace(Some(Arc::new(publication)));
     assert_eq!((get("/readyz").await.status, get("/readyz").await.body.as_str()), (200, "ready\n"));
     assert!(get("/readyz?verbose").await.body.contains(ISSUER));
 
@@ -54,7 +64,7 @@ async fn operators_read_life_readiness_and_metrics() {
     assert!(refused.status == 400 && refused.body.contains("kid"), "{}", refused.body);
 
     let subject = Subject::target(&ISSUER.parse().unwrap(), "bucket");
-    board.set(&subject, &Verdict::bad(ConditionType::Published, "Failed", "no answer"));
+    conditions.set(&subject, &Verdict::bad(ConditionType::Published, "Failed", "no answer"));
     let found: serde_json::Value = serde_json::from_str(&get("/conditions").await.body).unwrap();
     assert_eq!(found["conditions"][0]["subject"], "target bucket");
     assert_eq!(found["conditions"][0]["status"], "False");

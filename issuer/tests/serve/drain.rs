@@ -62,7 +62,7 @@ async fn connections_at_rest_do_not_hold_the_end_up() {
     server.stop.send(true).unwrap();
     let begun = tokio::time::Instant::now();
     timeout(PATIENCE, server.ended).await.expect("the server to end").unwrap();
-    assert!(begun.elapsed() < chancery_issuer::serve::listener::DRAIN, "it waited for the deadline");
+    assert!(begun.elapsed() < chancery_cluster::limits::DRAIN, "it waited for the deadline");
     assert!(read_to_end(&mut resting).await.ends_with("]}"));
 }
 

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_cluster::listener::Connections;
 use chancery_core::key::Curve;
 use chancery_core::{CachePolicy, DocumentSet, IssuerUrl, Jwks, PublicKey};
+use chancery_issuer::conditions::ConditionStore;
 use chancery_issuer::metrics::Metrics;
-use chancery_issuer::serve::{Documents, HostPolicy, ServeConfig, Server, TlsConfig};
+use chancery_issuer::serve::{Documents, HostPolicy, ServeConfig, Server, ServerParts, TlsConfig};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -44,11 +46,18 @@ pub struct Served {
     pub address: SocketAddr,
     pub documents: Documents,
     pub metrics: Arc<Metrics>,
+    pub conditions: Arc<ConditionStore>,
     pub stop: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
 }
 
 impl Served {
+    /// The reason that is given for how its certificate stands.
+    pub fn certificate_reason(&self) -> &'static str {
+        let conditions = self.conditions.conditions();
+        conditions.iter().find(|it| it.subject.part().ends_with("tls.crt")).map_or("none", |it| it.reason)
+    }
+
     /// Serves [`ISSUER`].
     pub async fn start(tls: Option<TlsConfig>) -> Self {
         let documents = no_documents(&[ISSUER]);
@@ -58,12 +67,18 @@ impl Served {
 
     pub async fn start_with(documents: Documents, tls: Option<TlsConfig>) -> Self {
         let config = ServeConfig { listen: "127.0.0.1:0".parse().unwrap(), tls, extra_hosts: Vec::new() };
-        let metrics = Arc::new(Metrics::new("test"));
-        let server = Server::bind(&config, documents.clone(), metrics.clone()).await.unwrap();
+        let parts = ServerParts {
+            documents,
+            metrics: Arc::new(Metrics::new("test")),
+            conditions: Arc::default(),
+            connections: Connections::default(),
+        };
+        let server = Server::bind(&config, &parts).await.unwrap();
         let address = server.address();
         let (stop, stopped) = watch::channel(false);
         let ended = tokio::spawn(server.run(stopped));
-        Self { address, documents, metrics, stop, ended }
+        let ServerParts { documents, metrics, conditions, .. } = parts;
+        Self { address, documents, metrics, conditions, stop, ended }
     }
 
     pub async fn connect(&self) -> TcpStream {

@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
+use chancery_cluster::listener::Connections;
 use chancery_issuer::metrics::Metrics;
-use chancery_issuer::serve::{ServeConfig, ServeError, Server, TlsConfig};
+use chancery_issuer::serve::{Documents, ListenError, ServeConfig, Server, ServerParts, TlsConfig};
 use rcgen::{CertificateParams, KeyPair, generate_simple_self_signed};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
@@ -30,6 +31,11 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let made = generate_simple_self_signed([HOST.to_owned()]).unwrap();
+        Self { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() }
+    }
+
+    fn of_another_host() -> Self {
+        let made = generate_simple_self_signed(["other.example.com".to_owned()]).unwrap();
         Self { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() }
     }
 
@@ -61,6 +67,16 @@ fn files(folder: &Path) -> TlsConfig {
     TlsConfig { certificate: folder.join("tls.crt"), private_key: folder.join("tls.key") }
 }
 
+async fn bind(config: &ServeConfig, documents: Documents) -> Result<Server, ListenError> {
+    let parts = ServerParts {
+        documents,
+        metrics: Arc::new(Metrics::new("test")),
+        conditions: Arc::default(),
+        connections: Connections::default(),
+    };
+    Server::bind(config, &parts).await
+}
+
 /// A handshake by a client that trusts `pairs`, without a session of an earlier one.
 async fn handshake(server: &Served, pairs: &[&Pair]) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
@@ -84,6 +100,12 @@ async fn shown(server: &Served, pairs: &[&Pair]) -> CertificateDer<'static> {
 fn reloads(server: &Served, result: &str) -> bool {
     let line = format!("chancery_certificate_reload_total{{result=\"{result}\"}} 1");
     server.metrics.render(jiff::Timestamp::UNIX_EPOCH).unwrap().lines().any(|found| found == line)
+}
+
+/// Whether a changed pair was refused, however often.
+fn refusals(server: &Served) -> bool {
+    let text = server.metrics.render(jiff::Timestamp::UNIX_EPOCH).unwrap();
+    text.contains("chancery_certificate_reload_total{result=\"refused\"}")
 }
 
 #[tokio::test]
@@ -169,6 +191,33 @@ async fn a_pair_that_cannot_be_used_never_replaces_one_that_can() {
 }
 
 #[tokio::test]
+async fn a_pair_that_clients_would_refuse_never_replaces_one_that_they_take() {
+    for worse in [Pair::expired(), Pair::of_another_host()] {
+        let (folder, old, new) = (TempDir::new().unwrap(), Pair::new(), Pair::new());
+        old.write(folder.path());
+        let server = Served::start(Some(files(folder.path()))).await;
+        worse.write(folder.path());
+        // The moment between the two files counts as well: then the key is not the certificate's.
+        eventually(async || refusals(&server).then_some(())).await;
+        eventually(async || (server.certificate_reason() == "ReplacementRefused").then_some(())).await;
+        assert_eq!(shown(&server, &[&old]).await, old.der());
+        new.write(folder.path());
+        eventually(async || (shown(&server, &[&old, &new]).await == new.der()).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn an_expired_pair_gives_way_to_a_fresh_one() {
+    let (folder, expired, fresh) = (TempDir::new().unwrap(), Pair::expired(), Pair::new());
+    expired.write(folder.path());
+    let server = Served::start(Some(files(folder.path()))).await;
+    fresh.write(folder.path());
+    eventually(async || reloads(&server, "replaced").then_some(())).await;
+    assert_eq!(shown(&server, &[&fresh]).await, fresh.der());
+    assert_eq!(server.certificate_reason(), "InUse");
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_shake_hands_holds_nobody_up() {
     let (folder, pair) = (TempDir::new().unwrap(), Pair::new());
     pair.write(folder.path());
@@ -185,7 +234,8 @@ async fn an_expired_certificate_is_served_all_the_same() {
     expired.write(folder.path());
     let server = Served::start(Some(files(folder.path()))).await;
     let text = server.metrics.render(jiff::Timestamp::UNIX_EPOCH).unwrap();
-    assert!(text.contains("chancery_certificate_expiry_timestamp_seconds{} 1009843200"), "{text}");
+    assert!(text.contains("tls.crt\"} 1009843200"), "{text}");
+    assert_eq!(server.certificate_reason(), "Unacceptable");
 }
 
 #[tokio::test]
@@ -210,9 +260,9 @@ async fn files_that_cannot_be_used_are_refused_at_start_with_the_file_and_the_re
         }
         let listen = "127.0.0.1:0".parse().unwrap();
         let config = ServeConfig { listen, tls: Some(files(folder.path())), extra_hosts: Vec::new() };
-        let bound = Server::bind(&config, no_documents(&[ISSUER]), Arc::new(Metrics::new("test"))).await;
+        let bound = bind(&config, no_documents(&[ISSUER])).await;
         let error = bound.unwrap_err();
-        assert!(matches!(error, ServeError::Certificate(_)), "{error:?}");
+        assert!(matches!(error, ListenError::Certificate(_)), "{error:?}");
         let text = error.to_string();
         expected.iter().for_each(|part| assert!(text.contains(part), "{part} is not in: {text}"));
         assert!(!text.contains(&one.key) && !text.contains("AAAA"), "{text}");
@@ -223,7 +273,7 @@ async fn files_that_cannot_be_used_are_refused_at_start_with_the_file_and_the_re
 async fn an_address_that_is_taken_is_named() {
     let server = Served::start(None).await;
     let config = ServeConfig { listen: server.address, tls: None, extra_hosts: Vec::new() };
-    let bound = Server::bind(&config, server.documents.clone(), server.metrics.clone()).await;
+    let bound = bind(&config, server.documents.clone()).await;
     let text = bound.unwrap_err().to_string();
     assert!(text.contains(&server.address.to_string()) && text.contains("Change `listen`"), "{text}");
 }

@@ -5,12 +5,12 @@ use zeroize::Zeroizing;
 use super::flags::{all_flags, issuer_flags};
 use super::readme::{self, Readme};
 use super::yaml::quoted;
-use super::{ExportError, ExportFile, Request};
+use super::{ExportError, ExportFile, ExportRequest};
 use crate::{Key, PrivateKey};
 
 const DISTRIBUTION: &str = "k3s";
 
-pub(super) fn render(request: &Request<'_>) -> Result<Vec<ExportFile>, ExportError> {
+pub(super) fn render(request: &ExportRequest<'_>) -> Result<Vec<ExportFile>, ExportError> {
     let live = "/var/lib/rancher/k3s/server/tls";
     let flags = all_flags(request, &format!("{live}/service.current.key"), &format!("{live}/service.key"));
     let readme = Readme { title: "k3s", steps: &steps(request), flags: &flags };
@@ -21,7 +21,7 @@ pub(super) fn render(request: &Request<'_>) -> Result<Vec<ExportFile>, ExportErr
     ])
 }
 
-fn service_key(request: &Request<'_>) -> Result<Zeroizing<String>, ExportError> {
+fn service_key(request: &ExportRequest<'_>) -> Result<Zeroizing<String>, ExportError> {
     let mut keys = vec![request.signing_key];
     for key in request.further_keys {
         keys.push(key.private_key().ok_or_else(|| private_half_needed(key))?);
@@ -50,7 +50,7 @@ fn private_half_needed(key: &Key) -> ExportError {
     ExportError::PrivateHalfNeeded { distribution: DISTRIBUTION, key_id }
 }
 
-fn drop_in(request: &Request<'_>) -> String {
+fn drop_in(request: &ExportRequest<'_>) -> String {
     let arguments: String = issuer_flags(request)
         .iter()
         .map(|(name, value)| format!("- {}\n", quoted(&format!("{name}={value}"))))
@@ -58,7 +58,7 @@ fn drop_in(request: &Request<'_>) -> String {
     format!("# The plus adds to what the other configuration files say.\nkube-apiserver-arg+:\n{arguments}")
 }
 
-fn steps(request: &Request<'_>) -> String {
+fn steps(request: &ExportRequest<'_>) -> String {
     format!(
         "1. On every server: `install -D -m 644 config.yaml.d/50-service-account-issuer.yaml
    /etc/rancher/k3s/config.yaml.d/50-service-account-issuer.yaml`.

@@ -4,11 +4,11 @@
 use super::flags::all_flags;
 use super::readme::{self, Readme};
 use super::yaml::quoted;
-use super::{ExportError, ExportFile, Request};
+use super::{ExportError, ExportFile, ExportRequest};
 
 const DISTRIBUTION: &str = "the OpenShift installer";
 
-pub(super) fn render(request: &Request<'_>) -> Result<Vec<ExportFile>, ExportError> {
+pub(super) fn render(request: &ExportRequest<'_>) -> Result<Vec<ExportFile>, ExportError> {
     check(request)?;
     let folder = "/etc/kubernetes/secrets";
     let flags = all_flags(
@@ -27,7 +27,7 @@ pub(super) fn render(request: &Request<'_>) -> Result<Vec<ExportFile>, ExportErr
     ])
 }
 
-fn check(request: &Request<'_>) -> Result<(), ExportError> {
+fn check(request: &ExportRequest<'_>) -> Result<(), ExportError> {
     let public = request.signing_key.public_key();
     if !request.signing_key.is_rsa() {
         return Err(ExportError::RsaOnly {
@@ -46,7 +46,7 @@ fn check(request: &Request<'_>) -> Result<(), ExportError> {
     Ok(())
 }
 
-fn authentication(request: &Request<'_>) -> String {
+fn authentication(request: &ExportRequest<'_>) -> String {
     format!(
         "apiVersion: config.openshift.io/v1
 kind: Authentication

@@ -1,7 +1,7 @@
 //! The README beside an export.
 
 use super::flags::{Flag, command_line};
-use super::{ExportFile, Request};
+use super::{ExportFile, ExportRequest};
 
 /// What to say for one distribution.
 pub(super) struct Readme<'a> {
@@ -13,7 +13,7 @@ pub(super) struct Readme<'a> {
     pub(super) flags: &'a [Flag],
 }
 
-pub(super) fn file(request: &Request<'_>, readme: &Readme<'_>) -> ExportFile {
+pub(super) fn file(request: &ExportRequest<'_>, readme: &Readme<'_>) -> ExportFile {
     let signing = request.signing_key.public_key();
     let accepted: String = request
         .public_keys()
@@ -50,7 +50,7 @@ key that they have not seen. The private files here are readable by their owner 
 }
 
 /// `--api-audiences` defaults to the issuers, so that saying nothing is right until somebody has said something.
-fn audiences(request: &Request<'_>) -> String {
+fn audiences(request: &ExportRequest<'_>) -> String {
     let issuers: Vec<&str> = request.issuers().map(chancery_core::IssuerUrl::as_str).collect();
     let mut text = format!(
         "`--api-audiences` is left out on purpose: it follows the issuers. Where a cluster sets it, every issuer must be

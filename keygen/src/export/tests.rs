@@ -42,7 +42,7 @@ impl Sample {
     }
 
     fn try_render(&self, distribution: Distribution) -> Result<BTreeMap<String, ExportFile>, ExportError> {
-        let request = Request {
+        let request = ExportRequest {
             signing_key: &self.signing_key,
             further_keys: &self.further_keys,
             issuer: &self.issuer,
@@ -123,50 +123,88 @@ fn every_readme_names_the_keys_and_the_flags_in_order() {
     }
 }
 
+/// What the patch adds to the command of the static pod, in order.
+fn added_flags(patch: &str) -> Vec<String> {
+    let patch = yaml(patch);
+    let operations = patch.as_array().unwrap();
+    operations
+        .iter()
+        .map(|operation| {
+            assert_eq!(
+                (&operation["op"], &operation["path"]),
+                (&json!("add"), &json!("/spec/containers/0/command/-"))
+            );
+            operation["value"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+const PATCH_FILE: &str = "kube-apiserver0accepted-issuers+json.yaml";
+
 #[test]
-fn kubeadm_gets_the_pair_all_public_keys_and_repeated_flags() {
+fn kubeadm_gets_the_pair_all_public_keys_and_accepted_issuers_as_a_patch() {
     let sample = Sample::new(KeySpec::P256)
         .further(public_key(KeySpec::Rsa2048))
-        .accepting("https://kubernetes.default.svc.cluster.local");
+        .accepting("https://kubernetes.default.svc.cluster.local")
+        .accepting("https://a.example.com");
     let files = sample.render(Distribution::Kubeadm);
     let signing = sample.signing_key.public_key().key_id().to_string();
     assert_eq!(key_ids(text(&files, "pki/sa.key")), [signing.as_str()]);
     let further = sample.further_keys[0].public_key().key_id().to_string();
     assert_eq!(key_ids(text(&files, "pki/sa.pub")), [signing, further]);
 
-    let configuration = yaml(text(&files, "cluster-configuration.yaml"));
-    assert_eq!(configuration["apiVersion"], "kubeadm.k8s.io/v1beta4");
-    let arguments = configuration["apiServer"]["extraArgs"].as_array().unwrap();
-    let values: Vec<_> = arguments.iter().map(|argument| argument["value"].as_str().unwrap()).collect();
-    let jwks_uri = format!("{ISSUER}/openid/v1/jwks");
-    assert_eq!(values, [ISSUER, "https://kubernetes.default.svc.cluster.local", &jwks_uri]);
+    let (cluster, init) = text(&files, "cluster-configuration.yaml").split_once("---\n").unwrap();
+    let (cluster, init) = (yaml(cluster), yaml(init));
+    assert_eq!(cluster["apiVersion"], "kubeadm.k8s.io/v1beta4");
+    assert_eq!(cluster["apiServer"]["extraArgs"], issuer_arguments());
+    assert_eq!(init["kind"], "InitConfiguration");
+    assert_eq!(init["patches"]["directory"], "/etc/kubernetes/patches");
+    assert_eq!(
+        added_flags(text(&files, &format!("patches/{PATCH_FILE}"))),
+        [
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            "--service-account-issuer=https://a.example.com"
+        ]
+    );
+    assert!(text(&files, "README.md").contains(&format!("/etc/kubernetes/patches/{PATCH_FILE}")));
 }
 
+/// kind merges flags by name, Cluster API refuses two of one name, kubeadm sorted them: none is ever repeated there.
 #[test]
-fn kubeadm_warns_when_an_older_one_would_sign_as_another_issuer() {
-    for (accepted, warned) in [("https://a.example.com", true), ("https://z.example.com", false)] {
-        let files = Sample::new(KeySpec::P256).accepting(accepted).render(Distribution::Kubeadm);
-        assert_eq!(text(&files, "README.md").contains("kubeadm#3261"), warned, "{accepted}");
+fn an_issuer_without_others_needs_no_patch() {
+    for distribution in [Distribution::Kubeadm, Distribution::Kind, Distribution::CapiSecret] {
+        let files = Sample::new(KeySpec::P256).render(distribution);
+        for (path, file) in &files {
+            let text = str::from_utf8(&file.bytes).unwrap();
+            assert!(!path.contains("patches") && !text.contains("/etc/kubernetes/patches"), "{path}: {text}");
+        }
     }
 }
 
 #[test]
-fn kind_mounts_the_pair_and_patches_both_kubeadm_versions() {
+fn kind_mounts_the_pair_and_the_patch_and_repeats_no_flag() {
     let sample = Sample::new(KeySpec::Rsa2048).accepting("https://old.example.com");
     let files = sample.render(Distribution::Kind);
     let cluster = yaml(text(&files, "kind-cluster.yaml"));
     let node = &cluster["nodes"][0];
     assert_eq!(node["extraMounts"][0]["hostPath"], "/srv/a \"b\": c/sa.key");
     assert_eq!(node["extraMounts"][1]["containerPath"], "/etc/kubernetes/pki/sa.pub");
+    assert_eq!(node["extraMounts"][2]["hostPath"], "/srv/a \"b\": c/patches");
+    assert_eq!(node["extraMounts"][2]["containerPath"], "/etc/kubernetes/patches");
     let patch = |index: usize| yaml(node["kubeadmConfigPatches"][index].as_str().unwrap());
     let (list, map) = (patch(0), patch(1));
     assert_eq!(list["apiVersion"], "kubeadm.k8s.io/v1beta4");
-    assert_eq!(list["apiServer"]["extraArgs"].as_array().unwrap().len(), 3);
+    assert_eq!(list["apiServer"]["extraArgs"], issuer_arguments());
     assert_eq!(map["apiVersion"], "kubeadm.k8s.io/v1beta3");
     assert_eq!(
         map["apiServer"]["extraArgs"],
         json!({"service-account-issuer": ISSUER, "service-account-jwks-uri": format!("{ISSUER}/openid/v1/jwks")})
     );
+    for (index, kind) in [(2, "InitConfiguration"), (3, "JoinConfiguration")] {
+        assert_eq!(patch(index), json!({"kind": kind, "patches": {"directory": "/etc/kubernetes/patches"}}));
+    }
+    let patch = text(&files, &format!("patches/{PATCH_FILE}"));
+    assert_eq!(added_flags(patch), ["--service-account-issuer=https://old.example.com"]);
 }
 
 #[test]
@@ -187,6 +225,21 @@ fn cluster_api_gets_the_secret_it_would_have_made() {
     let patch = yaml(text(&files, "kubeadm-control-plane-patch.yaml"));
     let arguments = &patch["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"]["extraArgs"];
     assert_eq!(*arguments, issuer_arguments());
+}
+
+#[test]
+fn cluster_api_gets_accepted_issuers_as_a_file_for_kubeadm() {
+    let files =
+        Sample::new(KeySpec::P256).accepting("https://old.example.com").render(Distribution::CapiSecret);
+    let patch = yaml(text(&files, "kubeadm-control-plane-patch.yaml"));
+    let spec = &patch["spec"]["kubeadmConfigSpec"];
+    assert_eq!(spec["clusterConfiguration"]["apiServer"]["extraArgs"], issuer_arguments());
+    assert_eq!(spec["files"][0]["path"], format!("/etc/kubernetes/patches/{PATCH_FILE}"));
+    let added = added_flags(spec["files"][0]["content"].as_str().unwrap());
+    assert_eq!(added, ["--service-account-issuer=https://old.example.com"]);
+    for configuration in ["initConfiguration", "joinConfiguration"] {
+        assert_eq!(spec[configuration]["patches"]["directory"], "/etc/kubernetes/patches");
+    }
 }
 
 #[test]

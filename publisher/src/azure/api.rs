@@ -8,31 +8,29 @@ use std::time::Duration;
 use azure_core::credentials::TokenCredential;
 use chancery_core::trust::azure::Cloud;
 use chancery_core::trust::{Body, Call};
-use reqwest::{Method, Url};
+use chancery_wire::{
+    CallError, ClientError, Endpoint, EndpointRule, HttpClient, HttpRequest, RetryBudget, Secret,
+};
+use http::{HeaderValue, Method, header};
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::AzureAnswer;
 use super::credential::{self, NoCredential};
 use super::{sas, transport, words};
+use crate::limits::{AZURE_CALL, AZURE_TOKEN};
 use crate::target::AzureIdentity;
-use crate::trust::TrustError;
+use crate::trust::error::TrustError;
 
 mod answer;
 
-/// How often a call is made before a cloud that asks for patience is given up.
-const TRIES: u32 = 7;
-/// The first pause where none is asked for; each further one is twice as long, a minute in all.
-const PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause that a cloud is granted.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Azure Resource Manager takes seconds at times.
-const ATTEMPT: Duration = Duration::from_secs(30);
+/// A minute of pauses in all, unless the cloud asks for longer ones.
+const BUDGET: RetryBudget = RetryBudget::of_attempts(7, Duration::from_secs(1), Duration::from_secs(60));
 
 /// One of the two, and who asks it.
 pub(crate) struct Api {
-    base: Url,
+    base: Endpoint,
     scope: String,
     credential: Arc<dyn TokenCredential>,
-    client: reqwest::Client,
+    client: HttpClient,
 }
 
 impl Api {
@@ -51,83 +49,91 @@ impl Api {
         if identity.authority_host.is_none() && environment("AZURE_AUTHORITY_HOST").is_none() {
             identity.authority_host = Some(cloud.authority().to_owned());
         }
-        let base = Url::parse(endpoint).ok().filter(|url| url.scheme() == "https");
-        let base = base.ok_or_else(|| TrustError::Unreachable {
-            what: format!("the endpoint {endpoint:?} cannot be used"),
+        let base = Endpoint::parse(endpoint, &EndpointRule::any_host());
+        let base = base.map_err(|error| TrustError::Unreachable {
+            what: format!("the endpoint {error}"),
             remedy: "expected https://HOST, since a token is sent there",
         })?;
         let missing = |missing: NoCredential| TrustError::Unreachable {
             what: format!("the credential is {}", missing.came),
             remedy: missing.remedy,
         };
-        let unequipped = |error: reqwest::Error| TrustError::Unreachable {
-            what: words(&error),
+        let unequipped = |error: ClientError| TrustError::Unreachable {
+            what: error.to_string(),
             remedy: "install a bundle of certificate authorities, or name one in SSL_CERT_FILE",
         };
         let chosen = credential::choose(identity.credential, environment).map_err(missing)?;
-        let options = transport::options(ATTEMPT, None).map_err(unequipped)?;
+        let options = transport::options(AZURE_CALL, None).map_err(unequipped)?;
         let credential = credential::open(chosen, &identity, environment, options).map_err(missing)?;
-        Ok(Self::new(base, credential, transport::client(ATTEMPT).map_err(unequipped)?))
+        Ok(Self::new(base, credential, transport::client(AZURE_CALL).map_err(unequipped)?))
     }
 
-    fn new(base: Url, credential: Arc<dyn TokenCredential>, client: reqwest::Client) -> Self {
-        let scope = format!("{}/.default", base.as_str().trim_end_matches('/'));
+    fn new(base: Endpoint, credential: Arc<dyn TokenCredential>, client: HttpClient) -> Self {
+        let scope = format!("{}/.default", base.base());
         Self { base, scope, credential, client }
     }
 
     #[cfg(test)]
-    pub(crate) fn base(&self) -> &Url {
+    pub(crate) fn base(&self) -> &Endpoint {
         &self.base
     }
 
     /// Whether a URL that an answer names may be given the token.
     pub(crate) fn is_at(&self, url: &str) -> bool {
-        Url::parse(url).is_ok_and(|url| url.origin() == self.base.origin())
+        self.base.admit(url).is_ok()
     }
 
     /// Makes one call, again after a pause where patience helps.
     ///
     /// # Errors
     /// When it is refused, or gets no answer.
-    pub(crate) async fn make(&self, call: &Call) -> Result<Answer, TrustError> {
-        let mut pause = PAUSE;
-        for _ in 1..TRIES {
-            let answer = self.send(call).await?;
-            if answer.is_success() {
-                return Ok(answer);
+    pub(crate) async fn make(&self, call: &Call) -> Result<AzureAnswer, TrustError> {
+        let attempt = || async {
+            let answer = self.send(call).await.map_err(CallError::Permanent)?;
+            match answer.is_success() {
+                true => Ok(answer),
+                false if answer.asks_for_patience() => {
+                    let retry_after = answer.retry_after;
+                    Err(CallError::Transient { error: answer.into_refusal(call), retry_after })
+                }
+                false => Err(CallError::Permanent(answer.into_refusal(call))),
             }
-            if !answer.asks_for_patience() {
-                return Err(answer.into_refusal(call));
-            }
-            let asked = answer.retry_after.unwrap_or(pause).min(LONGEST_PAUSE);
-            tracing::info!(call = %call, answer = %answer, pause_seconds = asked.as_secs(), "asked for patience; trying again");
-            tokio::time::sleep(asked).await;
-            pause *= 2;
-        }
-        let last = self.send(call).await?;
-        if last.is_success() { Ok(last) } else { Err(last.into_refusal(call)) }
+        };
+        BUDGET.run(attempt).await
     }
 
-    async fn send(&self, call: &Call) -> Result<Answer, TrustError> {
-        let scope = &self.scope;
-        let token = self.credential.get_token(&[scope], None).await;
-        let token = token.map_err(|error| TrustError::Unreachable {
-            what: format!("no token for {scope} was to be had: {}", words(&error)),
-            remedy: "correct the credentials, or look at the service that gives the tokens",
-        })?;
-        let unreachable = |error: reqwest::Error| TrustError::Unreachable {
-            what: format!("{call} got no answer: {}", words(&error)),
+    async fn send(&self, call: &Call) -> Result<AzureAnswer, TrustError> {
+        let unreachable = |what: String| TrustError::Unreachable {
+            what,
             remedy: "look at the network and run it again: what was registered stays, and only the rest is called",
         };
+        let url = self.base.admit(&call.url).map_err(|error| TrustError::Unreachable {
+            what: format!("{call} cannot be made: its URL {error}"),
+            remedy: NOT_AZURE,
+        })?;
         let method = Method::from_bytes(call.method.as_bytes()).unwrap_or_default();
-        let mut request = self.client.request(method, &call.url).bearer_auth(token.token.secret());
-        match &call.body {
-            Some(Body::Json(body)) => {
-                request = request.header("content-type", "application/json").body(body.to_string());
-            }
-            Some(Body::Form(_)) | None => {}
+        let mut request = HttpRequest::new(method, &url).header(header::AUTHORIZATION, self.token().await?);
+        if let Some(Body::Json(body)) = &call.body {
+            request = request.body(HeaderValue::from_static("application/json"), body.to_string());
         }
-        Answer::receive(request.send().await.map_err(unreachable)?).await.map_err(unreachable)
+        let answer = self.client.send(request).await;
+        let answer = answer.map_err(|error| unreachable(format!("{call} got no answer: {error}")))?;
+        let (status, retry_after) = (answer.status.as_u16(), answer.retry_after());
+        Ok(AzureAnswer::of(status, retry_after, answer.body.to_vec()))
+    }
+
+    /// A token, as the value of a header.
+    async fn token(&self) -> Result<HeaderValue, TrustError> {
+        let scope = &self.scope;
+        let missing = |why: String| TrustError::Unreachable {
+            what: format!("no token for {scope} was to be had: {why}"),
+            remedy: "correct the credentials, or look at the service that gives the tokens",
+        };
+        let given = tokio::time::timeout(AZURE_TOKEN, self.credential.get_token(&[scope], None)).await;
+        let given = given.map_err(|_| missing(format!("none came in {} s", AZURE_TOKEN.as_secs())))?;
+        let token = given.map_err(|error| missing(words(&error)))?;
+        let token = Secret::new(token.token.secret().to_owned());
+        token.bearer().map_err(|error| missing(error.to_string()))
     }
 }
 

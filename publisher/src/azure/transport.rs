@@ -9,8 +9,10 @@ use azure_core::http::policies::{RetryHeaders, RetryPolicy};
 use azure_core::http::{
     AsyncRawResponse, ClientOptions, HttpClient, Request, RetryOptions, StatusCode, Transport,
 };
+use chancery_wire::{ClientError, ClientOptions as WireOptions, HttpClient as WireClient, Proxies};
 
 use super::sas::Sas;
+use crate::limits::API_ANSWER;
 
 /// One retry of the SDK's; the executor above tries again with a fresh reading.
 pub(crate) const ATTEMPTS: u32 = 2;
@@ -22,8 +24,8 @@ const USUAL_PAUSE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// When this machine has no certificates to trust.
-pub(crate) fn options(attempt: Duration, sas: Option<Sas>) -> Result<ClientOptions, reqwest::Error> {
-    let sender = Sender { client: client(attempt)?, sas };
+pub(crate) fn options(attempt: Duration, sas: Option<Sas>) -> Result<ClientOptions, ClientError> {
+    let sender = Sender { client: client(attempt)?.for_sdk(), sas };
     Ok(ClientOptions {
         retry: RetryOptions::custom(Arc::new(OneRetry::default())),
         transport: Some(Transport::new(Arc::new(sender))),
@@ -35,9 +37,12 @@ pub(crate) fn options(attempt: Duration, sas: Option<Sas>) -> Result<ClientOptio
 ///
 /// # Errors
 /// As [`options`].
-pub(crate) fn client(attempt: Duration) -> Result<reqwest::Client, reqwest::Error> {
-    let builder = reqwest::Client::builder().connect_timeout(attempt).timeout(attempt);
-    builder.redirect(reqwest::redirect::Policy::none()).http1_only().build()
+pub(crate) fn client(attempt: Duration) -> Result<WireClient, ClientError> {
+    WireClient::new(&WireOptions {
+        proxies: Proxies::Environment,
+        http1_only: true,
+        ..WireOptions::new(attempt, API_ANSWER)
+    })
 }
 
 /// Adds the signature below everything that logs a URL.

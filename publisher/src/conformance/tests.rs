@@ -27,7 +27,7 @@ async fn directory_opened_from_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("directory: {{ path: {:?} }}", dir.path());
     let config: TargetConfig = serde_saphyr::from_str(&text).unwrap();
-    passes(config.open().await.unwrap().as_ref()).await;
+    passes(crate::open_target(&config).await.unwrap().as_ref()).await;
 }
 
 /// The battery is worth nothing if it does not notice: each store here breaks one promise.
@@ -37,7 +37,7 @@ mod notices {
 
     use super::{MemoryStore, run_all};
     use crate::conformance::{Deviation, run_expecting};
-    use crate::store::{Put, Reading};
+    use crate::store::{ConditionalRead, Put};
     use crate::{DocumentStore, StoreError};
 
     #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,7 @@ mod notices {
         DropsMediaType,
         DropsCacheControl,
         SameVersionForSameLength,
+        SameVersionForSameBytes,
         ReadsAgain,
     }
 
@@ -55,18 +56,23 @@ mod notices {
 
     #[async_trait]
     impl DocumentStore for Broken {
-        async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+        async fn read_unless(
+            &self,
+            path: &str,
+            known: Option<&Version>,
+        ) -> Result<ConditionalRead, StoreError> {
             let known = known.filter(|_| !matches!(self.1, Breach::ReadsAgain));
             let reading = self.0.read_unless(path, known).await?;
-            let Reading::Found(mut object) = reading else { return Ok(reading) };
+            let ConditionalRead::Found(mut object) = reading else { return Ok(reading) };
             match self.1 {
                 Breach::IgnoresPreconditions | Breach::ReadsAgain => {}
                 Breach::DropsMarker => object.marker = None,
                 Breach::DropsMediaType => object.media_type = None,
                 Breach::DropsCacheControl => object.cache_control = None,
                 Breach::SameVersionForSameLength => object.version = Version(object.bytes.len().to_string()),
+                Breach::SameVersionForSameBytes => object.version = Version(format!("{:?}", object.bytes)),
             }
-            Ok(Reading::Found(object))
+            Ok(ConditionalRead::Found(object))
         }
 
         async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
@@ -92,6 +98,7 @@ mod notices {
             (Breach::DropsMediaType, "a_good_version_replaces_everything"),
             (Breach::DropsCacheControl, "a_created_object_reads_back_exactly"),
             (Breach::SameVersionForSameLength, "the_version_written_is_the_version_read"),
+            (Breach::SameVersionForSameBytes, "other_attributes_are_another_version"),
             (Breach::ReadsAgain, "a_known_version_is_not_read_again"),
         ] {
             let report = run_all(&Broken(MemoryStore::new(), breach)).await.unwrap_err();

@@ -15,13 +15,13 @@ pub use settings::{AccountSettings, account_settings};
 
 /// What is known of one document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct AzureBlobFacts {
     /// Where an anonymous reader looks for it.
     pub url: String,
     /// What it gets there.
     pub anonymous: Anonymous,
     /// What the publisher sees, if it was asked.
-    pub held: Option<Held>,
+    pub held: Option<PublisherView>,
     /// The settings of the account, if they could be read.
     pub settings: Option<AccountSettings>,
 }
@@ -46,7 +46,7 @@ pub enum Anonymous {
 
 /// What the publisher sees with its credentials, from the same machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum PublisherView {
     /// The document is there.
     Present,
     /// It is not.
@@ -62,7 +62,7 @@ pub enum Held {
 /// Sources: <https://learn.microsoft.com/azure/storage/blobs/anonymous-read-access-configure>,
 /// <https://learn.microsoft.com/azure/storage/common/storage-network-security>,
 /// <https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes>.
-pub fn explain(facts: &Facts) -> Vec<Finding> {
+pub fn explain(facts: &AzureBlobFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = answered(facts).into_iter().collect();
     let stopped = findings.iter().any(|finding| finding.severity == Severity::Error);
     if let Some(settings) = facts.settings.as_ref().filter(|_| stopped) {
@@ -76,7 +76,7 @@ pub fn explain(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-impl Facts {
+impl AzureBlobFacts {
     /// Whether it is read through the static website, which has controls of its own.
     fn is_website(&self) -> bool {
         let host = self.url.split('/').nth(2).unwrap_or_default();
@@ -85,11 +85,11 @@ impl Facts {
 
     /// Whether this machine gets through to the account: then no network rule stops its anonymous readings either.
     fn gets_through(&self) -> bool {
-        matches!(self.held, Some(Held::Present | Held::Absent | Held::NoContainer))
+        matches!(self.held, Some(PublisherView::Present | PublisherView::Absent | PublisherView::NoContainer))
     }
 }
 
-fn answered(facts: &Facts) -> Option<Finding> {
+fn answered(facts: &AzureBlobFacts) -> Option<Finding> {
     let (status, code, location) = match &facts.anonymous {
         Anonymous::Nothing(reason) => {
             return Some(error(
@@ -128,8 +128,8 @@ fn answered(facts: &Facts) -> Option<Finding> {
     Some(finding)
 }
 
-fn website(facts: &Facts, said: String) -> Finding {
-    if facts.held == Some(Held::Present) {
+fn website(facts: &AzureBlobFacts, said: String) -> Finding {
+    if facts.held == Some(PublisherView::Present) {
         return error(
             "azure-static-website-off",
             format!("{said}, although the blob is in the container"),
@@ -139,8 +139,8 @@ fn website(facts: &Facts, said: String) -> Finding {
     missing(facts, said)
 }
 
-fn missing(facts: &Facts, said: String) -> Finding {
-    if facts.held == Some(Held::Present) {
+fn missing(facts: &AzureBlobFacts, said: String) -> Finding {
+    if facts.held == Some(PublisherView::Present) {
         return error(
             "azure-wrong-place",
             format!("{said}, although the publisher sees it"),
@@ -150,8 +150,8 @@ fn missing(facts: &Facts, said: String) -> Finding {
     error("azure-blob-missing", format!("{said}: there is no such blob"), "publish the documents there")
 }
 
-fn container(facts: &Facts, said: String) -> Finding {
-    if facts.held == Some(Held::NoContainer) {
+fn container(facts: &AzureBlobFacts, said: String) -> Finding {
+    if facts.held == Some(PublisherView::NoContainer) {
         return error("azure-container-missing", format!("{said}: there is no such container"), "make it");
     }
     let sure = if facts.gets_through() { "" } else { ", or does not exist" };
@@ -178,7 +178,7 @@ fn network(said: &str) -> Finding {
     )
 }
 
-fn in_front(facts: &Facts) -> Option<Finding> {
+fn in_front(facts: &AzureBlobFacts) -> Option<Finding> {
     let Anonymous::Answer { front: Some(front), status, .. } = &facts.anonymous else { return None };
     let refused = *status >= 300;
     Some(Finding {

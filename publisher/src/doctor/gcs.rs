@@ -17,17 +17,17 @@ const AN_HOUR: &str = "public, max-age=3600";
 
 /// What was found. What could not be asked is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct GcsBucketFacts {
     /// The bucket's name.
     pub bucket: String,
     /// Whether the publisher's own credentials find both documents.
     pub published: Option<bool>,
     /// An anonymous reading of the JWKS from the bucket itself.
-    pub direct: Reading,
+    pub direct: AnonymousAnswer,
     /// The same through the public URL, where that is another one.
-    pub public: Option<Reading>,
+    pub public: Option<AnonymousAnswer>,
     /// Settings of the bucket.
-    pub settings: Option<Settings>,
+    pub settings: Option<GcsBucketSettings>,
     /// Who besides named accounts may read objects.
     pub members: Option<PublicMembers>,
     /// Whether the organization enforces public access prevention on the project.
@@ -38,7 +38,7 @@ pub struct Facts {
 
 /// An anonymous reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct AnonymousAnswer {
     /// What was asked for.
     pub url: String,
     /// The status; `None` when no answer came.
@@ -51,7 +51,7 @@ pub struct Reading {
 
 /// Settings of a bucket (`iamConfiguration`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct GcsBucketSettings {
     /// `publicAccessPrevention` is `enforced`; otherwise it is inherited.
     pub prevention_enforced: bool,
     /// `uniformBucketLevelAccess`: objects have no access lists of their own.
@@ -68,8 +68,8 @@ pub struct PublicMembers {
 }
 
 /// What the facts mean, the control that stops readers first.
-pub fn explain(facts: &Facts) -> Vec<Finding> {
-    let readable = |reading: &Reading| matches!(reading.status, Some(200..=299));
+pub fn explain(facts: &GcsBucketFacts) -> Vec<Finding> {
+    let readable = |reading: &AnonymousAnswer| matches!(reading.status, Some(200..=299));
     let mut findings = match facts.direct.status {
         _ if readable(&facts.direct) => Vec::new(),
         // A private bucket behind something that has credentials is as it should be.
@@ -86,7 +86,7 @@ pub fn explain(facts: &Facts) -> Vec<Finding> {
 }
 
 /// The controls that keep the public out, the strongest first.
-fn private(facts: &Facts) -> Vec<Finding> {
+fn private(facts: &GcsBucketFacts) -> Vec<Finding> {
     let bucket = &facts.bucket;
     let mut findings = Vec::new();
     if facts.organization_prevents == Some(true) {
@@ -122,7 +122,7 @@ fn private(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn no_grant(facts: &Facts) -> Option<Finding> {
+fn no_grant(facts: &GcsBucketFacts) -> Option<Finding> {
     let bucket = &facts.bucket;
     let members = facts.members.filter(|members| !members.everybody)?;
     let command = format!(
@@ -147,7 +147,7 @@ fn no_grant(facts: &Facts) -> Option<Finding> {
     Some(error("gcs-no-public-grant", message, command))
 }
 
-fn missing(facts: &Facts) -> Finding {
+fn missing(facts: &GcsBucketFacts) -> Finding {
     match facts.published {
         Some(true) => error(
             "gcs-other-place",
@@ -165,7 +165,7 @@ fn missing(facts: &Facts) -> Finding {
     }
 }
 
-fn silent(reading: &Reading) -> Finding {
+fn silent(reading: &AnonymousAnswer) -> Finding {
     let came = reading.status.map_or("no answer".to_owned(), |status| format!("status {status}"));
     error(
         "gcs-unreachable",
@@ -175,8 +175,8 @@ fn silent(reading: &Reading) -> Finding {
 }
 
 /// What stands before the bucket, where that one is readable.
-fn in_front(facts: &Facts, public: &Reading) -> Option<Finding> {
-    let good = |reading: &Reading| matches!(reading.status, Some(200..=299));
+fn in_front(facts: &GcsBucketFacts, public: &AnonymousAnswer) -> Option<Finding> {
+    let good = |reading: &AnonymousAnswer| matches!(reading.status, Some(200..=299));
     if good(public) {
         let cache = public.in_front.as_ref()?;
         return Some(Finding {
@@ -198,7 +198,7 @@ fn in_front(facts: &Facts, public: &Reading) -> Option<Finding> {
     })
 }
 
-fn cached_an_hour(reading: &Reading) -> Option<Finding> {
+fn cached_an_hour(reading: &AnonymousAnswer) -> Option<Finding> {
     let came = reading.cache_control.as_deref()?;
     (came == AN_HOUR).then(|| Finding {
         rule: "gcs-cached-an-hour",

@@ -8,7 +8,7 @@ use chancery_core::lint::{Finding, Severity};
 use chancery_core::profile::RelyingParty;
 use serde_json::Value;
 
-use self::policy::{Reading, reading};
+use self::policy::{PolicyVerdict, reading};
 
 mod policy;
 mod probe;
@@ -70,7 +70,7 @@ pub struct Document {
 
 /// All that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct S3BucketFacts {
     /// The bucket.
     pub bucket: String,
     /// The partition of its ARN.
@@ -90,7 +90,7 @@ pub struct Facts {
 }
 
 /// What stops an anonymous reader, the worst first; nothing when nobody is stopped.
-pub fn explain(facts: &Facts) -> Vec<Finding> {
+pub fn explain(facts: &S3BucketFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = facts.documents.iter().filter_map(in_front).collect();
     let stopped: Vec<&Document> = facts.documents.iter().filter(|it| is_stopped(it)).collect();
     if !stopped.is_empty() {
@@ -124,7 +124,7 @@ fn in_front(document: &Document) -> Option<Finding> {
 }
 
 /// What stops this one document, whatever the policies say.
-fn of_document(facts: &Facts, document: &Document) -> Option<Finding> {
+fn of_document(facts: &S3BucketFacts, document: &Document) -> Option<Finding> {
     let Document { key, object, anonymous } = document;
     if let Fact::Known(Anonymous { status: 300..=399, region: Some(region), .. }) = anonymous {
         let message = format!("{key} was asked for in {}, and the bucket is in {region}", facts.region);
@@ -150,7 +150,7 @@ fn of_document(facts: &Facts, document: &Document) -> Option<Finding> {
     }
 }
 
-fn of_blocks(facts: &Facts) -> Vec<Finding> {
+fn of_blocks(facts: &S3BucketFacts) -> Vec<Finding> {
     let levels = [
         ("s3-account-block-public-access", "the account's", &facts.account_block),
         ("s3-bucket-block-public-access", "the bucket's", &facts.bucket_block),
@@ -174,11 +174,11 @@ fn of_blocks(facts: &Facts) -> Vec<Finding> {
 }
 
 /// A policy that cannot be set is only a hindrance while there is none that suffices.
-fn lacks_policy(facts: &Facts) -> bool {
+fn lacks_policy(facts: &S3BucketFacts) -> bool {
     facts.documents.iter().any(|document| of_policy(facts, document).is_some())
 }
 
-fn of_policy(facts: &Facts, document: &Document) -> Option<Finding> {
+fn of_policy(facts: &S3BucketFacts, document: &Document) -> Option<Finding> {
     let arn = format!("arn:{}:s3:::{}/{}", facts.partition, facts.bucket, document.key);
     let remedy =
         format!("let the bucket policy allow s3:GetObject to everybody (`Principal` \"*\") on {arn}");
@@ -191,23 +191,23 @@ fn of_policy(facts: &Facts, document: &Document) -> Option<Finding> {
         return Some(finding("s3-no-bucket-policy", Severity::Error, message, remedy));
     };
     let (message, remedy) = match reading(policy, &arn) {
-        Reading::Allowed => return None,
-        Reading::Denied => (
+        PolicyVerdict::Allowed => return None,
+        PolicyVerdict::Denied => (
             format!("the bucket policy denies it: a statement with Deny meets {arn}"),
             "remove it".to_owned(),
         ),
-        Reading::Conditional => (
+        PolicyVerdict::Conditional => (
             format!("the bucket policy allows {arn} only under a Condition"),
             "allow it without one: relying parties come from anywhere".to_owned(),
         ),
-        Reading::Unmentioned => {
+        PolicyVerdict::Unmentioned => {
             (format!("no statement of the bucket policy allows everybody to read {arn}"), remedy)
         }
     };
     Some(finding("s3-bucket-policy", Severity::Error, message, remedy))
 }
 
-fn unexplained(facts: &Facts, stopped: &[&Document]) -> Finding {
+fn unexplained(facts: &S3BucketFacts, stopped: &[&Document]) -> Finding {
     let answers = stopped.iter().map(|document| match &document.anonymous {
         Fact::Known(anonymous) => format!("{} answers {}", document.key, anonymous.status),
         Fact::Unread(why) => format!("{} does not answer ({why})", document.key),
@@ -223,7 +223,7 @@ fn unexplained(facts: &Facts, stopped: &[&Document]) -> Finding {
     finding("s3-unexplained", Severity::Error, message, remedy)
 }
 
-fn hidden(facts: &Facts) -> Vec<Finding> {
+fn hidden(facts: &S3BucketFacts) -> Vec<Finding> {
     let of_documents = facts.documents.iter().map(|document| ("the object", right(&document.object)));
     let facts = [
         ("the account's Block Public Access", right(&facts.account_block)),

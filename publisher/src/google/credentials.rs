@@ -8,14 +8,13 @@
 use std::fs;
 use std::path::Path;
 
+use chancery_wire::{Endpoint, EndpointRule, HostPattern};
 use google_cloud_auth::build_errors::Error as BuildError;
 use google_cloud_auth::credentials::service_account::AccessSpecifier;
 use google_cloud_auth::credentials::{
     Builder as Default, Credentials, external_account, impersonated, service_account, user_account,
 };
 use serde_json::Value;
-
-use crate::target::is_loopback;
 
 /// Where Google's token endpoints live.
 const GOOGLE: &str = "googleapis.com";
@@ -65,24 +64,16 @@ fn of_file(path: &Path, scope: &str) -> Result<Credentials, String> {
 /// address is a stand-in on this machine.
 fn check_hosts(json: &Value) -> Result<(), String> {
     let universe = json.get("universe_domain").and_then(Value::as_str).unwrap_or(GOOGLE);
+    let below = HostPattern::below(universe)
+        .map_err(|_| format!("has the universe {universe:?}, which is no domain"))?;
+    let rule = EndpointRule::hosts([below]);
     for field in ["token_url", "service_account_impersonation_url"] {
         let Some(url) = json.get(field).and_then(Value::as_str) else { continue };
-        let uri = url.parse::<http::Uri>().map_err(|_| format!("has a {field} that is no URL"))?;
-        let host = uri.host().unwrap_or_default();
-        let secure = uri.scheme_str() == Some("https") && ends_with_labels(host, universe);
-        if !secure && !is_loopback(host) {
-            return Err(format!(
-                "would send the subject token to {host:?} ({field}); expected https:// and a host below {universe}"
-            ));
-        }
+        Endpoint::parse(url, &rule).map_err(|error| {
+            format!("has a {field} that {error}; the subject token goes to https:// and a host below {universe} alone")
+        })?;
     }
     Ok(())
-}
-
-fn ends_with_labels(host: &str, domain: &str) -> bool {
-    let labels = |name: &str| name.to_ascii_lowercase().rsplit('.').map(str::to_owned).collect::<Vec<_>>();
-    let (host, domain) = (labels(host), labels(domain));
-    domain.len() > 1 && host.len() > domain.len() && host.starts_with(&domain)
 }
 
 /// The SDK's words, where they cannot hold a value of the file.

@@ -1,16 +1,19 @@
 //! A sink as configuration names it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
 mod config_map;
+mod error;
 mod gcp;
 mod http_put;
+pub(super) mod request;
 mod vault;
 
 pub use config_map::ConfigMapPlace;
+pub use error::SinkConfigError;
 pub use gcp::GcpProviderPlace;
 pub use http_put::{HeaderSource, HttpMethod, HttpPutPlace, HttpRead};
 pub use vault::{KubernetesLogin, VaultPlace};
@@ -125,69 +128,6 @@ impl fmt::Display for SinkPlace<'_> {
             Self::GcpProvider(provider) => provider.fmt(f),
             Self::HttpPut(http_put) => http_put.fmt(f),
         }
-    }
-}
-
-/// Why a sink cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SinkConfigError {
-    /// Nothing says where.
-    #[error("a sink names no place; expected one of `vault`, `configMap`, `gcpProvider` and `httpPut`")]
-    NoPlace,
-    /// More than one place.
-    #[error("a sink names several places, `{given}`; expected one, so make a sink of each")]
-    SeveralPlaces {
-        /// The fields that are set.
-        given: String,
-    },
-    /// A value that cannot be meant so.
-    #[error("the sink's `{field}` is {came}; {remedy}")]
-    IllegalValue {
-        /// The field, as configuration spells it.
-        field: &'static str,
-        /// What came.
-        came: String,
-        /// What is expected.
-        remedy: String,
-    },
-    /// A file that cannot be used.
-    #[error("the sink's `{field}` {} cannot be used ({problem}); give {expected}", path.display())]
-    File {
-        /// The field, as configuration spells it.
-        field: &'static str,
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        problem: String,
-        /// What is expected.
-        expected: &'static str,
-    },
-    /// The program was built without it.
-    #[error("the sink names `{place}`, which this build lacks; build with `--features {feature}`")]
-    NotBuilt {
-        /// The field of the configuration.
-        place: &'static str,
-        /// The cargo feature.
-        feature: &'static str,
-    },
-}
-
-impl SinkConfigError {
-    pub(crate) fn illegal(field: &'static str, came: impl fmt::Debug, remedy: impl fmt::Display) -> Self {
-        Self::IllegalValue { field, came: format!("{came:?}"), remedy: remedy.to_string() }
-    }
-}
-
-/// A key set is a few kilobytes: whoever needs longer is not well, and trying again beats waiting.
-fn default_timeout_seconds() -> u32 {
-    5
-}
-
-fn check_timeout(field: &'static str, seconds: u32) -> Result<(), SinkConfigError> {
-    match seconds {
-        1..=300 => Ok(()),
-        _ => Err(SinkConfigError::illegal(field, seconds, "expected seconds from 1 to 300")),
     }
 }
 

@@ -18,26 +18,25 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use chancery_core::jwks::JwksError;
 use chancery_core::publication::Version;
-use chancery_core::upload::Held;
+use chancery_core::quoted::one_line;
+use chancery_core::upload::HeldKeys;
 use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks};
+use chancery_wire::error_chain;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt as _};
 
 use super::config::{ConfigMapPlace, SinkPlace};
 use super::{JwksSink, Upload};
+use crate::limits::{CONFIG_MAP, EXCERPT};
 use crate::store::{Failure, Operation, StoreError, StoreErrorKind};
 
 /// The annotation that says whose a ConfigMap is.
 pub const OWNER_ANNOTATION: &str = "chancery.dev/owner";
-
-/// The API server answers in milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keys in a ConfigMap.
 #[derive(Clone)]
@@ -97,13 +96,13 @@ impl ConfigMapSink {
         BTreeMap::from_iter(discovery.into_iter().chain([(self.place.key.clone(), text(DocumentKind::Jwks))]))
     }
 
-    fn held(&self, found: &ConfigMap) -> Result<Held, Failure> {
+    fn held(&self, found: &ConfigMap) -> Result<HeldKeys, Failure> {
         let value = |key: &String| found.data.as_ref()?.get(key);
-        let mut held = match value(&self.place.key).map(|text| Held::of_jwks(text.as_bytes())) {
+        let mut held = match value(&self.place.key).map(|text| HeldKeys::of_jwks(text.as_bytes())) {
             Some(Ok(held)) => held,
             // What nobody can read, nobody uses.
-            None | Some(Err(JwksError::NotJson(_) | JwksError::NoKeys)) => Held::default(),
-            Some(Err(error)) => Held { strange: vec![error.to_string()], ..Held::default() },
+            None | Some(Err(JwksError::NotJson(_) | JwksError::NoKeys)) => HeldKeys::default(),
+            Some(Err(error)) => HeldKeys { unsupported: vec![error.to_string()], ..HeldKeys::default() },
         };
         if let (Some(key), Some(jwks)) = (&self.place.discovery_key, Jwks::new(held.keys.iter().cloned())) {
             held.stale = self.entries(&jwks).get(key) != value(key);
@@ -127,10 +126,10 @@ impl ConfigMapSink {
 
 #[async_trait]
 impl JwksSink for ConfigMapSink {
-    async fn read(&self) -> Result<Held, StoreError> {
+    async fn read(&self) -> Result<HeldKeys, StoreError> {
         let read = self.get().await;
         let held =
-            read.and_then(|found| found.map_or_else(|| Ok(Held::default()), |found| self.held(&found)));
+            read.and_then(|found| found.map_or_else(|| Ok(HeldKeys::default()), |found| self.held(&found)));
         held.map_err(|failure| failure.at(self.describe(), Operation::Read, &self.place.key))
     }
 
@@ -149,7 +148,7 @@ fn version(config_map: &ConfigMap) -> Option<Version> {
 }
 
 async fn limited<T>(call: impl Future<Output = Result<T, kube::Error>> + Send) -> Result<T, Failure> {
-    match tokio::time::timeout(TIMEOUT, call).await {
+    match tokio::time::timeout(CONFIG_MAP, call).await {
         Ok(answer) => answer.map_err(|error| explain(&error)),
         Err(elapsed) => Err(Failure::new(StoreErrorKind::TimedOut, elapsed, "it is read again")),
     }
@@ -157,16 +156,15 @@ async fn limited<T>(call: impl Future<Output = Result<T, kube::Error>> + Send) -
 
 /// What the API server's answer means. Its words name the verb, the object and who we are.
 fn explain(error: &kube::Error) -> Failure {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     let kube::Error::Api(status) = error else {
-        let cause = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+        let cause = error_chain::describe(error, ToString::to_string);
         return Failure::new(
             StoreErrorKind::TimedOut,
             cause,
             "check the API server's address; it is read again",
         );
     };
-    let cause = format!("{} ({})", status.message, status.code);
+    let cause = format!("{} ({})", one_line(&status.message, EXCERPT), status.code);
     let (kind, remedy) = match status.code {
         401 => (StoreErrorKind::Denied, "renew the credentials of this process"),
         403 => (

@@ -7,13 +7,13 @@
 use async_trait::async_trait;
 use chancery_core::trust::gcp::names::{self, owner_in};
 use chancery_core::trust::gcp::{ENDPOINT, Oidc, Provider, uploaded};
-use chancery_core::upload::Held;
+use chancery_core::upload::HeldKeys;
 use http::Method;
 use serde_json::json;
 
 use super::config::GcpProviderPlace;
 use super::{JwksSink, Upload};
-use crate::google::{Rest, RestError};
+use crate::google::{GoogleClient, RestError};
 use crate::store::{Failure, Operation, StoreError, StoreErrorKind};
 use crate::target::TargetError;
 use crate::trust::gcp::SCOPE;
@@ -27,7 +27,7 @@ const FIELD: &str = "oidc.jwksJson";
 /// When the credentials or the endpoint cannot be used.
 pub fn connect(sink: &GcpProviderPlace) -> Result<GcpSink, TargetError> {
     let endpoint = sink.endpoint.as_deref().unwrap_or(ENDPOINT);
-    let rest = Rest::new(sink.credentials_file.as_deref(), SCOPE, endpoint).map_err(|came| {
+    let rest = GoogleClient::new(sink.credentials_file.as_deref(), SCOPE, endpoint).map_err(|came| {
         let remedy = "correct its `endpoint` and its credentials".to_owned();
         TargetError::IllegalValue { field: "gcpProvider", came: format!("unusable: {came}"), remedy }
     })?;
@@ -37,7 +37,7 @@ pub fn connect(sink: &GcpProviderPlace) -> Result<GcpSink, TargetError> {
 /// The uploaded keys of one provider.
 #[derive(Debug)]
 pub struct GcpSink {
-    rest: Rest,
+    rest: GoogleClient,
     name: String,
 }
 
@@ -46,7 +46,7 @@ impl GcpSink {
         format!("{}/v1/{}", self.rest.endpoint(), self.name)
     }
 
-    async fn held(&self) -> Result<Held, Failure> {
+    async fn held(&self) -> Result<HeldKeys, Failure> {
         let json = self.rest.call(&Method::GET, &self.url(), None).await.map_err(failure)?;
         let provider: Provider = serde_json::from_value(json).map_err(|error| {
             Failure::new(StoreErrorKind::Misconfigured, error, "compare `endpoint` with Google's")
@@ -74,7 +74,7 @@ impl GcpSink {
 
 #[async_trait]
 impl JwksSink for GcpSink {
-    async fn read(&self) -> Result<Held, StoreError> {
+    async fn read(&self) -> Result<HeldKeys, StoreError> {
         self.held().await.map_err(|failure| failure.at(self.describe(), Operation::Read, FIELD))
     }
 
@@ -87,7 +87,7 @@ impl JwksSink for GcpSink {
     }
 }
 
-fn held(provider: &Provider) -> Result<Held, Failure> {
+fn held(provider: &Provider) -> Result<HeldKeys, Failure> {
     if provider.state == "DELETED" {
         let remedy =
             "bring it back with `gcloud iam workload-identity-pools providers undelete`, or name another";

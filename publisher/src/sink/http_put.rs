@@ -9,15 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use chancery_core::jwks::JwksError;
 use chancery_core::publication::Version;
-use chancery_core::upload::Held;
-use chancery_core::{IssuerUrl, PublicKey, pem};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use reqwest::{Method, Url};
+use chancery_core::upload::HeldKeys;
+use chancery_core::{IssuerUrl, PublicKey, key_file, pem};
+use chancery_wire::{Endpoint, HttpRequest, Secret};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
 use self::template::Template;
+use super::config::request::server_url;
 use super::config::{HeaderSource, HttpMethod, HttpPutPlace, SinkConfigError};
-use super::http_client::{self, Answer, HttpClient, excerpt, read_secret, server_url};
+use super::http_client::{SinkAnswer, SinkClient, excerpt, secret_header};
+use super::secret_file::read_secret;
 use super::{JwksSink, Upload};
 use crate::store::{Failure, Operation, StoreError, StoreErrorKind};
 
@@ -26,21 +28,21 @@ pub mod template;
 /// Keys behind an HTTP API.
 #[derive(Debug)]
 pub struct HttpPutSink {
-    http: HttpClient,
+    http: SinkClient,
     issuer: IssuerUrl,
     method: Method,
-    url: Url,
+    url: Endpoint,
     content_type: HeaderValue,
     headers: Vec<(HeaderName, HeaderSource)>,
     body: Template,
-    reading: Reading,
+    reading: ReadBack,
 }
 
 /// How it is known what is held.
 #[derive(Debug)]
-enum Reading {
+enum ReadBack {
     /// It is asked.
-    Asked { url: Url, pointer: String },
+    Asked { url: Endpoint, pointer: String },
     /// It is remembered from the last write; nothing is known before that.
     Remembered(Mutex<Vec<PublicKey>>),
 }
@@ -59,12 +61,12 @@ impl HttpPutSink {
         };
         let reading = match (place.read_url(), &place.read) {
             (Some(url), Some(read)) => {
-                Reading::Asked { url: server_url("httpPut.read.url", url)?, pointer: read.pointer.clone() }
+                ReadBack::Asked { url: server_url("httpPut.read.url", url)?, pointer: read.pointer.clone() }
             }
-            _ => Reading::Remembered(Mutex::default()),
+            _ => ReadBack::Remembered(Mutex::default()),
         };
         Ok(Self {
-            http: HttpClient::new(place.ca.as_deref(), place.timeout_seconds)?,
+            http: SinkClient::new(place.ca.as_deref(), place.timeout_seconds)?,
             issuer: issuer.clone(),
             method: match place.method {
                 HttpMethod::Put => Method::PUT,
@@ -80,21 +82,21 @@ impl HttpPutSink {
         })
     }
 
-    async fn get(&self) -> Result<Held, Failure> {
+    async fn get(&self) -> Result<HeldKeys, Failure> {
         let (url, pointer) = match &self.reading {
-            Reading::Asked { url, pointer } => (url, pointer),
-            Reading::Remembered(keys) => {
+            ReadBack::Asked { url, pointer } => (url, pointer),
+            ReadBack::Remembered(keys) => {
                 let keys = keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                return Ok(Held { keys, ..Held::default() });
+                return Ok(HeldKeys { keys, ..HeldKeys::default() });
             }
         };
-        let answer = self.request(Method::GET, url, None).await?;
-        match answer.status {
-            StatusCode::NOT_FOUND => Ok(Held::default()),
+        let answer = self.send(HttpRequest::new(Method::GET, url)).await?;
+        match answer.status() {
+            StatusCode::NOT_FOUND => Ok(HeldKeys::default()),
             StatusCode::OK => {
                 let version = answer.header(header::ETAG).filter(|tag| is_strong(tag));
                 let version = version.map(|tag| Version(tag.to_owned()));
-                Ok(Held { version, ..held(&answer.body, pointer)? })
+                Ok(HeldKeys { version, ..held(answer.body(), pointer)? })
             }
             _ => Err(explain(&answer, "GET", url)),
         }
@@ -104,9 +106,14 @@ impl HttpPutSink {
         // A write whose answer is lost may have taken effect or not: then it is not known what is held.
         self.remember(Vec::new());
         let body = self.body.render(upload.jwks, &self.issuer);
-        let condition = upload.held.version.as_ref().map(|version| version.0.as_str());
-        let answer = self.request(self.method.clone(), &self.url, Some((body, condition))).await?;
-        if !answer.status.is_success() {
+        let request = HttpRequest::new(self.method.clone(), &self.url).body(self.content_type.clone(), body);
+        let version = upload.held.version.as_ref();
+        let request = match version.and_then(|version| HeaderValue::from_str(&version.0).ok()) {
+            Some(condition) => request.header(header::IF_MATCH, condition),
+            None => request,
+        };
+        let answer = self.send(request).await?;
+        if !answer.status().is_success() {
             return Err(explain(&answer, self.method.as_str(), &self.url));
         }
         self.remember(upload.jwks.keys().to_vec());
@@ -114,39 +121,25 @@ impl HttpPutSink {
     }
 
     fn remember(&self, keys: Vec<PublicKey>) {
-        if let Reading::Remembered(kept) = &self.reading {
+        if let ReadBack::Remembered(kept) = &self.reading {
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = keys;
         }
     }
 
-    async fn request(
-        &self,
-        method: Method,
-        url: &Url,
-        upload: Option<(String, Option<&str>)>,
-    ) -> Result<Answer, Failure> {
+    /// Sends a request with the configured headers.
+    async fn send(&self, request: HttpRequest) -> Result<SinkAnswer, Failure> {
         let mut headers = HeaderMap::new();
         let mut secrets = Vec::new();
         for (name, source) in &self.headers {
             let secret = match &source.file {
                 Some(path) => read_secret(path).await?,
-                None => String::new(),
+                None => Secret::new(String::new()),
             };
-            let text = format!("{}{}{secret}", source.value.as_deref().unwrap_or_default(), source.prefix);
-            headers.insert(name, http_client::secret(name.as_str(), &text)?);
+            let prefix = format!("{}{}", source.value.as_deref().unwrap_or_default(), source.prefix);
+            headers.insert(name, secret_header(name.as_str(), &prefix, &secret)?);
             secrets.push(secret);
         }
-        let mut body = None;
-        if let Some((rendered, condition)) = upload {
-            headers.insert(header::CONTENT_TYPE, self.content_type.clone());
-            if let Some(condition) = condition.and_then(|tag| HeaderValue::from_str(tag).ok()) {
-                headers.insert(header::IF_MATCH, condition);
-            }
-            body = Some(rendered.into_bytes().into());
-        }
-        let mut request = http_client::request(method, url, headers);
-        *request.body_mut() = body;
-        let mut answer = self.http.send(request).await?;
+        let mut answer = self.http.send(request.headers(headers)).await?;
         secrets.iter().for_each(|secret| answer.forget(secret));
         Ok(answer)
     }
@@ -154,7 +147,7 @@ impl HttpPutSink {
 
 #[async_trait]
 impl JwksSink for HttpPutSink {
-    async fn read(&self) -> Result<Held, StoreError> {
+    async fn read(&self) -> Result<HeldKeys, StoreError> {
         self.get().await.map_err(|failure| failure.at(self.describe(), Operation::Read, "the key set"))
     }
 
@@ -174,7 +167,7 @@ fn is_strong(tag: &str) -> bool {
 }
 
 /// The keys in an answer.
-fn held(body: &[u8], pointer: &str) -> Result<Held, Failure> {
+fn held(body: &[u8], pointer: &str) -> Result<HeldKeys, Failure> {
     let refuse = |cause: String| {
         let remedy = "correct `read`: taking it for empty could drop the keys of others";
         Failure::new(StoreErrorKind::Misconfigured, cause, remedy)
@@ -184,34 +177,34 @@ fn held(body: &[u8], pointer: &str) -> Result<Held, Failure> {
     let not_a_set = |error: JwksError| refuse(format!("what is at {pointer:?} of the answer is {error}"));
     match answer.pointer(pointer) {
         None => Err(refuse(format!("the answer has nothing at {pointer:?}"))),
-        Some(Value::Null) => Ok(Held::default()),
-        Some(Value::String(text)) if text.is_empty() => Ok(Held::default()),
-        Some(Value::String(text)) => Held::of_jwks(text.as_bytes()).map_err(not_a_set),
+        Some(Value::Null) => Ok(HeldKeys::default()),
+        Some(Value::String(text)) if text.is_empty() => Ok(HeldKeys::default()),
+        Some(Value::String(text)) => HeldKeys::of_jwks(text.as_bytes()).map_err(not_a_set),
         Some(Value::Array(entries)) => Ok(held_pems(entries)),
-        Some(value) => Held::of_jwks(value.to_string().as_bytes()).map_err(not_a_set),
+        Some(value) => HeldKeys::of_jwks(value.to_string().as_bytes()).map_err(not_a_set),
     }
 }
 
-fn held_pems(entries: &[Value]) -> Held {
-    let mut held = Held::default();
+fn held_pems(entries: &[Value]) -> HeldKeys {
+    let mut held = HeldKeys::default();
     for (position, entry) in entries.iter().enumerate() {
         let block = entry.as_str().and_then(|text| pem::blocks(text).into_iter().next());
-        match block.as_ref().map(pem::public_key_of) {
+        match block.as_ref().map(key_file::public_key_of) {
             Some(Ok(key)) => held.keys.push(key),
-            Some(Err(reason)) => held.strange.push(format!("element {position}: {reason}")),
-            None => held.strange.push(format!("element {position} is not PEM")),
+            Some(Err(reason)) => held.unsupported.push(format!("element {position}: {reason}")),
+            None => held.unsupported.push(format!("element {position} is not PEM")),
         }
     }
     held
 }
 
-fn explain(answer: &Answer, method: &str, url: &Url) -> Failure {
-    let said = excerpt(&String::from_utf8_lossy(&answer.body));
+fn explain(answer: &SinkAnswer, method: &str, url: &Endpoint) -> Failure {
+    let said = excerpt(&String::from_utf8_lossy(answer.body()));
     if let Some(failure) = answer.common_failure(&said) {
         return failure;
     }
-    let cause = format!("{method} {url}: status {}{said}", answer.status);
-    match answer.status.as_u16() {
+    let cause = format!("{method} {url}: status {}{said}", answer.status());
+    match answer.status().as_u16() {
         401 | 403 => Failure::new(
             StoreErrorKind::Denied,
             cause,

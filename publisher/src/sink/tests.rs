@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use chancery_core::PublicKey;
+use chancery_core::Withdrawals;
 
 use super::*;
 use crate::store::{Failure, Operation};
@@ -47,8 +48,8 @@ impl Place {
 
 #[async_trait]
 impl JwksSink for Place {
-    async fn read(&self) -> Result<Held, StoreError> {
-        Ok(Held { keys: self.keys.lock().unwrap().clone(), ..Held::default() })
+    async fn read(&self) -> Result<HeldKeys, StoreError> {
+        Ok(HeldKeys { keys: self.keys.lock().unwrap().clone(), ..HeldKeys::default() })
     }
 
     async fn write(&self, upload: Upload<'_>) -> Result<(), StoreError> {
@@ -86,7 +87,11 @@ fn ids(numbers: &[u8]) -> Vec<KeyId> {
 async fn upload_to(place: &Place, numbers: &[u8]) -> Result<UploadPlan, UploadError> {
     let jwks = Jwks::new(numbers.iter().copied().map(key)).unwrap();
     let owner = "us".parse().unwrap();
-    upload(place, DesiredUpload { jwks: &jwks, tombstones: &[], owner: &owner, adopt_unmarked: false }).await
+    upload(
+        place,
+        DesiredUpload { jwks: &jwks, withdrawals: Withdrawals::none(), owner: &owner, adopt_unmarked: false },
+    )
+    .await
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,21 +11,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chancery_core::IssuerUrl;
 use chancery_core::publication::Version;
-use chancery_core::upload::Held;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use reqwest::{Method, Url};
+use chancery_core::upload::HeldKeys;
+use chancery_wire::{Endpoint, Secret};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 use serde_json::{Map, Value};
 
-use self::answer::{Refusal, explain};
-use self::login::{Login, Server};
+use self::answer::{VaultCall, explain};
+use self::login::Login;
+use self::server::Server;
 use super::config::{SinkConfigError, SinkPlace, VaultPlace};
-use super::http_client::{self, Answer, HttpClient};
+use super::http_client::{SinkAnswer, secret_header};
 use super::{JwksSink, Upload};
-use crate::store::{Failure, Operation, StoreError, StoreErrorKind};
+use crate::store::{Failure, Operation, StoreError};
 
 mod answer;
 mod keys;
 mod login;
+mod server;
 
 /// Keys in the configuration of one mount.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ pub struct VaultSink {
     login: Login,
     issuer: IssuerUrl,
     path: String,
-    url: Url,
+    url: Endpoint,
     name: String,
 }
 
@@ -47,15 +49,10 @@ impl VaultSink {
     /// # Errors
     /// When the place cannot be meant so, or its CA cannot be used.
     pub fn open(place: &VaultPlace, issuer: &IssuerUrl) -> Result<Self, SinkConfigError> {
-        let http = HttpClient::new(place.ca.as_deref(), place.timeout_seconds)?;
-        let base = format!("{}/v1", place.address.trim_end_matches('/'));
-        let illegal = |remedy: &str| SinkConfigError::illegal("vault.address", &place.address, remedy);
-        let namespace = place.namespace.as_deref().map(HeaderValue::from_str).transpose();
-        let namespace = namespace.map_err(|_| illegal("expected a namespace in visible ASCII"))?;
-        let server = Arc::new(Server { http, base, namespace });
+        let server = Arc::new(Server::of(place)?);
         let path = format!("auth/{}/config", place.mount);
         Ok(Self {
-            url: server.url(&path).map_err(|_| illegal("expected a URL"))?,
+            url: server.url(&path),
             login: Login::new(place, Arc::clone(&server))?,
             server,
             issuer: issuer.clone(),
@@ -67,11 +64,11 @@ impl VaultSink {
     /// The whole configuration, `None` when the mount has none yet.
     async fn get(&self) -> Result<Option<Map<String, Value>>, Failure> {
         let answer = self.request(Method::GET, None).await?;
-        match answer.status {
-            StatusCode::OK => keys::configuration(&answer.body).map(Some),
+        match answer.status() {
+            StatusCode::OK => keys::configuration(answer.body()).map(Some),
             // An unknown route is a 404 too, which says so.
-            StatusCode::NOT_FOUND if answer::errors(&answer.body).is_empty() => Ok(None),
-            _ => Err(explain(&answer, &Refusal::Config(&self.path))),
+            StatusCode::NOT_FOUND if answer::errors(answer.body()).is_empty() => Ok(None),
+            _ => Err(explain(&answer, &VaultCall::Config(&self.path))),
         }
     }
 
@@ -83,17 +80,17 @@ impl VaultSink {
         let wanted = keys::with_keys(found, upload.jwks, &self.issuer);
         let body = Value::Object(wanted).to_string().into_bytes();
         let answer = self.request(Method::POST, Some(body)).await?;
-        match answer.status.is_success() {
+        match answer.status().is_success() {
             true => Ok(()),
-            false => Err(explain(&answer, &Refusal::Config(&self.path))),
+            false => Err(explain(&answer, &VaultCall::Config(&self.path))),
         }
     }
 
     /// Makes a request with a token; with a new one when the one that was kept is refused.
-    async fn request(&self, method: Method, body: Option<Vec<u8>>) -> Result<Answer, Failure> {
+    async fn request(&self, method: Method, body: Option<Vec<u8>>) -> Result<SinkAnswer, Failure> {
         let token = self.login.token().await?;
         let answer = self.request_with(&token.text, method.clone(), body.clone()).await?;
-        if answer.status != StatusCode::FORBIDDEN || !token.was_kept {
+        if answer.status() != StatusCode::FORBIDDEN || !token.was_kept {
             return Ok(answer);
         }
         self.login.forget();
@@ -103,13 +100,14 @@ impl VaultSink {
 
     async fn request_with(
         &self,
-        token: &str,
+        token: &Secret,
         method: Method,
         body: Option<Vec<u8>>,
-    ) -> Result<Answer, Failure> {
-        let mut headers = self.server.headers();
-        headers.insert("x-vault-token", http_client::secret("the token", token)?);
-        let mut answer = self.server.send(method, &self.url, (headers, body)).await?;
+    ) -> Result<SinkAnswer, Failure> {
+        let header = secret_header("the token", "", token)?;
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-vault-token"), header)]);
+        let request = self.server.request(method, &self.url, body.map(Into::into)).headers(headers);
+        let mut answer = self.server.send(request).await?;
         answer.forget(token);
         Ok(answer)
     }
@@ -117,13 +115,13 @@ impl VaultSink {
 
 #[async_trait]
 impl JwksSink for VaultSink {
-    async fn read(&self) -> Result<Held, StoreError> {
+    async fn read(&self) -> Result<HeldKeys, StoreError> {
         let held = async {
             let configuration = self.get().await?;
             let keys =
                 configuration.as_ref().map_or(Ok(Vec::new()), |found| keys::held(found, &self.issuer))?;
             let version = Some(version(configuration.as_ref()));
-            Ok(Held { keys, version, ..Held::default() })
+            Ok(HeldKeys { keys, version, ..HeldKeys::default() })
         };
         held.await.map_err(|failure: Failure| failure.at(self.describe(), Operation::Read, &self.path))
     }
@@ -141,36 +139,4 @@ impl JwksSink for VaultSink {
 fn version(configuration: Option<&Map<String, Value>>) -> Version {
     let text = |found: &Map<String, Value>| Value::Object(found.clone()).to_string();
     Version(configuration.map_or_else(|| UNCONFIGURED.to_owned(), text))
-}
-
-impl Server {
-    fn url(&self, path: &str) -> Result<Url, Failure> {
-        Url::parse(&format!("{}/{path}", self.base)).map_err(|error| {
-            Failure::new(StoreErrorKind::Misconfigured, error, "give its address as https://HOST[:PORT]")
-        })
-    }
-
-    fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        // An agent in between may demand it, as protection from requests that a browser was tricked into.
-        headers.insert("x-vault-request", HeaderValue::from_static("true"));
-        if let Some(namespace) = &self.namespace {
-            headers.insert("x-vault-namespace", namespace.clone());
-        }
-        headers
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        url: &Url,
-        (mut headers, body): (HeaderMap, Option<Vec<u8>>),
-    ) -> Result<Answer, Failure> {
-        if body.is_some() {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        let mut request = http_client::request(method, url, headers);
-        *request.body_mut() = body.map(Into::into);
-        self.http.send(request).await
-    }
 }

@@ -7,7 +7,6 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use azure_core::credentials::TokenCredential;
@@ -20,52 +19,64 @@ use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 use futures_util::TryStreamExt as _;
 
-use self::answer::{Answer, Request};
+use self::answer::AzureRefusal;
+use super::limits::Limits;
 use super::{
-    DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind, append,
-    no_etag, read_marker,
+    ConditionalRead, DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, StoreError, StoreErrorKind,
+    StoreRequest, append, no_etag, read_marker,
 };
 use crate::target::{AzureBlobTarget, TargetError};
 
 mod answer;
 mod client;
 
+/// How requests are sent and signed, and what holds for all operations. Stores of several containers and prefixes may
+/// share it.
+#[derive(Debug)]
+pub struct AzureBlobConnection {
+    credential: Option<Arc<dyn TokenCredential>>,
+    options: ClientOptions,
+    limits: Limits,
+}
+
+impl AzureBlobConnection {
+    /// What a target is reached by. Reads what this machine has of credentials; nothing is asked of the server.
+    ///
+    /// # Errors
+    /// When no credentials are to be had.
+    pub fn open(target: &AzureBlobTarget) -> Result<Self, TargetError> {
+        let (credential, options) = client::credentials(target)?;
+        Ok(Self { credential, options, limits: Limits::new(client::operation_limit(target)) })
+    }
+}
+
 /// Documents in a container.
 #[derive(Debug)]
 pub struct AzureBlobStore {
+    connection: Arc<AzureBlobConnection>,
     /// Of the container, or of the prefix in it.
     base: Url,
-    credential: Option<Arc<dyn TokenCredential>>,
-    options: ClientOptions,
     name: String,
-    /// How long one operation may take, all its attempts together.
-    limit: Duration,
 }
 
 impl AzureBlobStore {
-    /// The store of a target. Reads what this machine has of credentials; the container is not touched.
+    /// The store of a target that is reached by `connection`.
     ///
     /// # Errors
-    /// When no credentials are to be had, or the endpoint cannot be used with them.
-    pub fn connect(target: &AzureBlobTarget) -> Result<Self, TargetError> {
-        let (credential, options) = client::credentials(target)?;
-        Ok(Self {
-            base: client::base(target, credential.is_some())?,
-            credential,
-            options,
-            name: target.to_string(),
-            limit: client::operation_limit(target),
-        })
+    /// When the endpoint cannot be used with its credentials.
+    pub fn new(connection: Arc<AzureBlobConnection>, target: &AzureBlobTarget) -> Result<Self, TargetError> {
+        let base = client::base(target, connection.credential.is_some())?;
+        Ok(Self { connection, base, name: target.to_string() })
     }
 
     fn blob(&self, path: &str) -> Result<BlobClient, Failure> {
-        let mut url = self.base.clone();
+        let (connection, mut url) = (&self.connection, self.base.clone());
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.extend(path.split('/'));
         }
         let options =
-            BlobClientOptions { client_options: self.options.clone(), ..BlobClientOptions::default() };
-        BlobClient::new(url, self.credential.clone(), Some(options)).map_err(|error| {
+            BlobClientOptions { client_options: connection.options.clone(), ..BlobClientOptions::default() };
+        BlobClient::new(url, connection.credential.clone(), Some(options)).map_err(|error| {
             Failure::new(
                 StoreErrorKind::Misconfigured,
                 crate::azure::words(&error),
@@ -74,7 +85,7 @@ impl AzureBlobStore {
         })
     }
 
-    async fn get(&self, path: &str, known: Option<&Version>) -> Result<Reading, Failure> {
+    async fn get(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, Failure> {
         let options = BlobClientDownloadOptions {
             if_none_match: known.map(|version| Etag::from(version.0.as_str())),
             // One request, and one byte more than is taken, so that too much is noticed and never fetched.
@@ -83,14 +94,18 @@ impl AzureBlobStore {
             ..BlobClientDownloadOptions::default()
         };
         let error = match self.blob(path)?.download(Some(options)).await {
-            Ok(found) => return stored(found).await.map(Reading::Found),
+            Ok(found) => return stored(found).await.map(ConditionalRead::Found),
             Err(error) => error,
         };
         if known.is_some() && error.http_status() == Some(StatusCode::NotModified) {
-            return Ok(Reading::Unchanged);
+            return Ok(ConditionalRead::Unchanged);
         }
-        let answer = Answer::of(&error)?;
-        if answer.is_absence() { Ok(Reading::Absent) } else { Err(answer.into_failure(Request::Read)) }
+        let answer = AzureRefusal::of(&error)?;
+        if answer.is_absence() {
+            Ok(ConditionalRead::Absent)
+        } else {
+            Err(answer.into_failure(StoreRequest::Read))
+        }
     }
 
     async fn put(&self, put: &Put<'_>) -> Result<Version, Failure> {
@@ -106,34 +121,30 @@ impl AzureBlobStore {
         let request = match put.precondition {
             Precondition::Absent => {
                 options.if_none_match = Some(Etag::from("*"));
-                Request::Create
+                StoreRequest::Create
             }
             Precondition::Unchanged(version) => {
                 options.if_match = Some(Etag::from(version.0.as_str()));
-                Request::Replace
+                StoreRequest::Replace
             }
         };
         let content = RequestContent::from(put.bytes.to_vec());
         match self.blob(put.path)?.block_blob_client().upload(content, Some(options)).await {
             Ok(written) => written.etag.map(|etag| Version(etag.to_string())).ok_or_else(no_etag),
-            Err(error) => Err(Answer::of(&error)?.into_failure(request)),
+            Err(error) => Err(AzureRefusal::of(&error)?.into_failure(request)),
         }
-    }
-
-    async fn limited<T>(&self, work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
-        tokio::time::timeout(self.limit, work).await.unwrap_or_else(|elapsed| Err(answer::timed_out(elapsed)))
     }
 }
 
 #[async_trait]
 impl DocumentStore for AzureBlobStore {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
-        let result = self.limited(self.get(path, known)).await;
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
+        let result = self.connection.limits.keep(self.get(path, known)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Read, path))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
-        let result = self.limited(self.put(&put)).await;
+        let result = self.connection.limits.keep(self.put(&put)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Write, put.path))
     }
 

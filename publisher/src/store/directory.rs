@@ -13,21 +13,25 @@
 //! Replacing is: write a temporary file in the same directory, sync it, rename it, sync the directory. Readers take
 //! no lock and change nothing, so that a read-only mount can be read.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, io};
 
 use async_trait::async_trait;
 use chancery_core::publication::{Precondition, StoredObject, Version};
+use chancery_files::{Bounds, NewFile, read_blocking, remove_leftovers, replace_blocking, within};
 
-use self::place::Place;
+use self::place::DocumentFiles;
+use self::refusal::refused;
 use self::sidecar::{Record, Sidecar};
 use super::{
-    DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, Reading, StoreError, StoreErrorKind, check,
+    ConditionalRead, DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, StoreError, StoreErrorKind,
+    check,
 };
 
+mod directories;
 mod place;
-mod replace;
+mod refusal;
 mod sidecar;
 
 /// Longer than any file system in order takes; a hung network mount must not hang the caller with it.
@@ -54,38 +58,35 @@ impl DirectoryStore {
         &self,
         operation: Operation,
         path: &str,
-        work: impl FnOnce(Place) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(DocumentFiles) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let place = Place::of(&self.root, path);
-        let work = tokio::task::spawn_blocking(move || work(place?));
-        let result = match tokio::time::timeout(TIMEOUT, work).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(stopped)) => Err(Failure::new(
-                StoreErrorKind::Unavailable,
-                stopped,
-                "the process is ending; start it again",
-            )),
-            Err(elapsed) => Err(Failure::new(
-                StoreErrorKind::TimedOut,
-                elapsed,
-                "look at the file system: a network mount may hang",
-            )),
-        };
+        let place = DocumentFiles::of(&self.root, path);
+        let work = tokio::task::spawn_blocking(move || {
+            let place = place?;
+            let document = place.document.clone();
+            // On a thread that nothing waits for: a hung network mount must not hang the end of the process either.
+            within(TIMEOUT, "reach", &document, move || Ok(work(place)))
+                .unwrap_or_else(|error| Err(refused(&error)))
+        });
+        let result = work.await.unwrap_or_else(|stopped| {
+            let remedy = "the process is ending; start it again";
+            Err(Failure::new(StoreErrorKind::Unavailable, stopped, remedy))
+        });
         result.map_err(|failure| failure.at(self.describe(), operation, path))
     }
 }
 
 #[async_trait]
 impl DocumentStore for DirectoryStore {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
         let object = self.work(Operation::Read, path, |place| read(&place)).await?;
-        Ok(Reading::of(object, known))
+        Ok(ConditionalRead::of(object, known))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
         let (bytes, record) = (put.bytes.to_vec(), Record::of(&put));
         let precondition = put.precondition.clone();
-        let work = move |place: Place| write(&place, &bytes, record, &precondition);
+        let work = move |place: DocumentFiles| write(&place, &bytes, record, &precondition);
         self.work(Operation::Write, put.path, work).await
     }
 
@@ -96,7 +97,7 @@ impl DocumentStore for DirectoryStore {
 
 /// Reads both files without the lock. The sidecar describes the old and the new content while it is being replaced,
 /// so if it stayed the same around the reading of the document, they belong together.
-fn read(place: &Place) -> Result<Option<StoredObject>, Failure> {
+fn read(place: &DocumentFiles) -> Result<Option<StoredObject>, Failure> {
     for _ in 0..READS {
         let before = read_file(&place.sidecar)?;
         let Some(bytes) = read_file(&place.document)? else { return Ok(None) };
@@ -110,7 +111,7 @@ fn read(place: &Place) -> Result<Option<StoredObject>, Failure> {
 }
 
 fn write(
-    place: &Place,
+    place: &DocumentFiles,
     bytes: &[u8],
     record: Record,
     precondition: &Precondition,
@@ -120,48 +121,22 @@ fn write(
     check(precondition, current.as_ref().map(|object| &object.version))?;
     let sidecar = Sidecar::of(record, current.as_ref());
     let version = sidecar.describe(bytes.to_vec()).version;
-    replace::make_directories(&place.folder).map_err(|error| refused(&place.folder, &error))?;
-    for (path, content) in [(&place.sidecar, sidecar.to_json().as_slice()), (&place.document, bytes)] {
-        replace::replace(path, content).map_err(|error| refused(path, &error))?;
+    directories::make(&place.folder)?;
+    // Under the lock: nobody else is about to rename what lies there.
+    remove_leftovers(&place.folder).map_err(|error| refused(&error))?;
+    for (path, content) in [(&place.sidecar, sidecar.to_json()), (&place.document, bytes.to_vec())] {
+        // Web servers run as another user.
+        replace_blocking(&NewFile::public(path.clone(), content)).map_err(|error| refused(&error))?;
     }
     Ok(version)
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(refused(path, &error)),
-    };
-    // Opening a pipe would wait for its other end.
-    if !metadata.is_file() || metadata.len() > LARGEST_OBJECT as u64 {
-        let cause = format!("{} is not a file of at most {LARGEST_OBJECT} bytes", path.display());
-        return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
-    }
-    match fs::read(path) {
+    match read_blocking(path, Bounds::regular(LARGEST_OBJECT, TIMEOUT)) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(refused(path, &error)),
+        Err(error) => Err(refused(&error)),
     }
-}
-
-/// The file system's answer as a kind of ours.
-fn refused(path: &Path, error: &io::Error) -> Failure {
-    use io::ErrorKind as Io;
-    let (kind, remedy) = match error.kind() {
-        Io::PermissionDenied => (
-            StoreErrorKind::Denied,
-            "give the user we run as the directory (read, write and search permission)",
-        ),
-        Io::ReadOnlyFilesystem => (StoreErrorKind::Denied, "mount it writable"),
-        Io::NotFound => (StoreErrorKind::NoSuchContainer, "make the directory or mount it"),
-        Io::NotADirectory | Io::IsADirectory | Io::InvalidFilename => {
-            (StoreErrorKind::Misconfigured, "name a directory in which we may make directories of our own")
-        }
-        Io::StorageFull | Io::QuotaExceeded => (StoreErrorKind::Unavailable, "make room on the file system"),
-        _ => (StoreErrorKind::Unavailable, "look at the file system"),
-    };
-    Failure::new(kind, format!("{}: {error}", path.display()), remedy)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! whether it still holds: it starts at 1 with each upload and grows with each change of an attribute. Such a change
 //! costs no second request, and one write that puts everything back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,10 +21,12 @@ use chancery_core::publication::{Precondition, StoredObject, Version};
 use google_cloud_storage::client::Storage;
 use google_cloud_storage::read_object::ReadObjectResponse;
 
-use self::answer::{Answer, Request};
+use self::answer::GcsRefusal;
 use self::stamp::Stamp;
+use super::limits::Limits;
 use super::{
-    DocumentStore, Failure, Operation, Put, Reading, StoreError, StoreErrorKind, append, read_marker,
+    ConditionalRead, DocumentStore, Failure, Operation, Put, StoreError, StoreErrorKind, StoreRequest,
+    append, read_marker,
 };
 use crate::target::{GcsTarget, TargetError};
 
@@ -37,68 +40,82 @@ const NOT_MODIFIED: u16 = 304;
 /// Where the copy of `Cache-Control` stands among the custom metadata.
 const CACHE_CONTROL: &str = "chancery-cache-control";
 
+/// A client, and what holds for all of its operations. Stores of several buckets and prefixes may share it.
+#[derive(Debug)]
+pub struct GcsConnection {
+    client: Storage,
+    /// An operation is tried once: whoever publishes tries again, with a fresh reading.
+    limits: Limits,
+}
+
+impl GcsConnection {
+    /// What a target is reached by. Reads this machine's credentials; nothing is asked of the server.
+    ///
+    /// # Errors
+    /// When the credentials cannot be used.
+    pub async fn open(target: &GcsTarget) -> Result<Self, TargetError> {
+        let limits = Limits::new(Duration::from_secs(target.timeout_seconds.into()));
+        Ok(Self { client: client::connect(target).await?, limits })
+    }
+}
+
 /// Documents in a bucket.
 #[derive(Debug)]
 pub struct GcsStore {
-    client: Storage,
+    connection: Arc<GcsConnection>,
     /// As the SDK wants it, `projects/_/buckets/NAME`.
     bucket: String,
     prefix: String,
     name: String,
-    /// How long one operation may take. It is tried once: whoever publishes tries again, with a fresh reading.
-    limit: Duration,
 }
 
 impl GcsStore {
-    /// The store of a target. Reads this machine's credentials; the bucket is not touched.
-    ///
-    /// # Errors
-    /// When the credentials cannot be used.
-    pub async fn connect(target: &GcsTarget) -> Result<Self, TargetError> {
-        Ok(Self {
-            client: client::connect(target).await?,
+    /// The store of a target that is reached by `connection`.
+    pub fn new(connection: Arc<GcsConnection>, target: &GcsTarget) -> Self {
+        Self {
+            connection,
             bucket: format!("projects/_/buckets/{}", target.bucket),
             prefix: target.trimmed_prefix().to_owned(),
             name: target.to_string(),
-            limit: Duration::from_secs(target.timeout_seconds.into()),
-        })
+        }
     }
 
     fn key(&self, path: &str) -> String {
         if self.prefix.is_empty() { path.to_owned() } else { format!("{}/{path}", self.prefix) }
     }
 
-    async fn get(&self, path: &str, known: Option<&Version>) -> Result<Reading, Failure> {
+    async fn get(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, Failure> {
         let known = known.map(Stamp::parse).transpose()?;
         let etag = known.as_ref().and_then(Stamp::header);
-        let request = self.client.read_object(&self.bucket, self.key(path)).send();
+        let request = self.connection.client.read_object(&self.bucket, self.key(path)).send();
         let response = match condition::unless(etag, request).await {
             Ok(response) => response,
             Err(error) => {
-                let answer = Answer::of(&error, Request::Read)?;
+                let answer = GcsRefusal::of(&error, StoreRequest::Read)?;
                 return match answer.status {
-                    NOT_MODIFIED if known.is_some() => Ok(Reading::Unchanged),
-                    _ if answer.is_absence() => Ok(Reading::Absent),
-                    _ => Err(answer.into_failure(Request::Read)),
+                    NOT_MODIFIED if known.is_some() => Ok(ConditionalRead::Unchanged),
+                    _ if answer.is_absence() => Ok(ConditionalRead::Absent),
+                    _ => Err(answer.into_failure(StoreRequest::Read)),
                 };
             }
         };
         let stamp = Stamp::of_read(&response.object());
         // A server that does not look at the condition sends the whole object again.
         if known.is_some_and(|known| known.is_same(&stamp)) {
-            return Ok(Reading::Unchanged);
+            return Ok(ConditionalRead::Unchanged);
         }
-        stored(response, &stamp).await.map(Reading::Found)
+        stored(response, &stamp).await.map(ConditionalRead::Found)
     }
 
     async fn put(&self, put: &Put<'_>) -> Result<Version, Failure> {
         let (kind, expected) = match put.precondition {
-            Precondition::Absent => (Request::Create, None),
-            Precondition::Unchanged(version) => (Request::Replace, Some(Stamp::parse(version)?)),
+            Precondition::Absent => (StoreRequest::Create, None),
+            Precondition::Unchanged(version) => (StoreRequest::Replace, Some(Stamp::parse(version)?)),
         };
         let marker = put.marker.fields().map(|(field, value)| (field.name().to_owned(), value));
         let cache = (CACHE_CONTROL.to_owned(), put.cache_control.to_owned());
         let mut request = self
+            .connection
             .client
             .write_object(&self.bucket, self.key(put.path), Bytes::copy_from_slice(put.bytes))
             .set_content_type(put.media_type)
@@ -110,24 +127,20 @@ impl GcsStore {
         }
         match request.send_buffered().await {
             Ok(object) => Stamp::of_written(&object).map(|stamp| stamp.version()).ok_or_else(no_generation),
-            Err(error) => Err(Answer::of(&error, kind)?.into_failure(kind)),
+            Err(error) => Err(GcsRefusal::of(&error, kind)?.into_failure(kind)),
         }
-    }
-
-    async fn limited<T>(&self, work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
-        tokio::time::timeout(self.limit, work).await.unwrap_or_else(|elapsed| Err(answer::timed_out(elapsed)))
     }
 }
 
 #[async_trait]
 impl DocumentStore for GcsStore {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
-        let result = self.limited(self.get(path, known)).await;
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
+        let result = self.connection.limits.keep(self.get(path, known)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Read, path))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
-        let result = self.limited(self.put(&put)).await;
+        let result = self.connection.limits.keep(self.put(&put)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Write, put.path))
     }
 

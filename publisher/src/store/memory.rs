@@ -1,4 +1,4 @@
-//! A store in memory: for tests and for serving documents that are published nowhere else.
+//! A store in memory, for tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chancery_core::publication::{StoredObject, Version};
 
-use super::{DocumentStore, Operation, Put, Reading, StoreError, check};
+use super::{ConditionalRead, DocumentStore, Operation, Put, StoreError, check};
 
 /// Objects of one process. Versions are the numbers of its writes.
 #[derive(Debug, Default)]
@@ -48,8 +48,8 @@ impl Inner {
 
 #[async_trait]
 impl DocumentStore for MemoryStore {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
-        Ok(Reading::of(self.lock().objects.get(path).cloned(), known))
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
+        Ok(ConditionalRead::of(self.lock().objects.get(path).cloned(), known))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {

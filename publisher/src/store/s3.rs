@@ -1,12 +1,12 @@
 //! A store in a bucket of Amazon S3, or of any server that speaks its protocol and knows conditional writes.
 //!
-//! Versions are ETags. Conditions are `If-None-Match: *` and `If-Match` on PutObject
-//! (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>), and `If-None-Match` on GetObject.
-//! The marker's fields are user metadata, `x-amz-meta-chancery-owner` and so on. What servers answer is translated in [`answer`].
+//! A version is the ETag and a digest of the headers ([`version`]); what is known is compared with the answer to a
+//! HeadObject. Conditions are `If-None-Match: *` and `If-Match` on PutObject, which know the ETag alone
+//! (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>). The marker's fields are user
+//! metadata, `x-amz-meta-chancery-owner` and so on. What servers answer is translated in [`answer`]; what a refused
+//! reading means, [`presence`] decides.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
@@ -16,73 +16,127 @@ use aws_sdk_s3::primitives::ByteStream;
 use chancery_core::marker::MarkerField;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 
-use self::answer::{Absence, Answer, Request};
+use tokio::time::Instant;
+
+use self::answer::{Absence, S3Refusal};
+use self::presence::{Meaning, Presence};
+use super::limits::Limits;
 use super::{
-    DocumentStore, Failure, Operation, Put, Reading, StoreError, StoreErrorKind, append, no_etag, read_marker,
+    ConditionalRead, DocumentStore, Failure, Operation, Put, StoreError, StoreErrorKind, StoreRequest,
+    append, no_etag, read_marker,
 };
-use crate::target::{Location, S3Target, TargetError};
+use crate::target::{S3Target, TargetError};
 
 mod answer;
 mod client;
+mod presence;
+mod version;
 
-/// The answer to a conditional read of an object that is what was known.
-const NOT_MODIFIED: u16 = 304;
+/// A client, and what holds for all of its operations. Stores of several buckets and prefixes may share it.
+#[derive(Debug)]
+pub struct S3Connection {
+    client: Client,
+    limits: Limits,
+}
+
+impl S3Connection {
+    /// What a target is reached by. Reads this machine's AWS configuration; nothing is asked of the server.
+    ///
+    /// # Errors
+    /// When no region is to be had or the credentials file is missing.
+    pub async fn open(target: &S3Target) -> Result<Self, TargetError> {
+        let limits = Limits::new(client::operation_limit(target));
+        Ok(Self { client: client::connect(target).await?, limits })
+    }
+}
 
 /// Documents in a bucket.
 #[derive(Debug)]
 pub struct S3Store {
-    client: Client,
+    connection: Arc<S3Connection>,
     bucket: String,
     prefix: String,
     name: String,
-    /// How long one operation may take, all its attempts together.
-    limit: Duration,
-    /// Paths whose reading was refused in a way that does not tell whether there is an object.
-    unseen: Mutex<BTreeSet<String>>,
+    /// Which objects are there, as far as is known without reading them.
+    presence: Mutex<Presence>,
 }
 
 impl S3Store {
-    /// The store of a target. Reads this machine's AWS configuration; the bucket is not touched.
-    ///
-    /// # Errors
-    /// When no region is to be had or the credentials file is missing.
-    pub async fn connect(target: &S3Target) -> Result<Self, TargetError> {
-        Ok(Self {
-            client: client::connect(target).await?,
+    /// The store of a target that is reached by `connection`.
+    pub fn new(connection: Arc<S3Connection>, target: &S3Target) -> Self {
+        Self {
+            connection,
             bucket: target.bucket.clone(),
             prefix: target.trimmed_prefix().to_owned(),
-            name: Location::S3(target).to_string(),
-            limit: client::operation_limit(target),
-            unseen: Mutex::default(),
-        })
+            name: target.to_string(),
+            presence: Mutex::default(),
+        }
     }
 
     fn key(&self, path: &str) -> String {
         below(&self.prefix, path)
     }
 
-    async fn get(&self, path: &str, known: Option<&Version>) -> Result<Reading, Failure> {
-        let request = self.client.get_object().bucket(&self.bucket).key(self.key(path));
-        let request = request.set_if_none_match(known.map(|version| version.0.clone()));
-        let answer = match request.send().await {
-            Ok(output) => return stored(output).await.map(Reading::Found),
-            Err(error) => Answer::of(&error)?,
-        };
-        if known.is_some() && answer.status == NOT_MODIFIED {
-            return Ok(Reading::Unchanged);
+    async fn get(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, Failure> {
+        if let Some(known) = known
+            && self.is_still(path, known).await?
+        {
+            self.presence().found(path);
+            return Ok(ConditionalRead::Unchanged);
         }
-        match answer.absence() {
-            Some(Absence::Certain) => Ok(Reading::Absent),
-            Some(Absence::Possible) => {
-                self.report_unseen(path, &answer);
-                Ok(Reading::Absent)
+        let request = self.connection.client.get_object().bucket(&self.bucket).key(self.key(path));
+        let answer = match request.send().await {
+            Ok(output) => {
+                self.presence().found(path);
+                return stored(output).await.map(ConditionalRead::Found);
             }
-            None => Err(answer.into_failure(Request::Read)),
+            Err(error) => S3Refusal::of(&error)?,
+        };
+        match answer.absence() {
+            Some(Absence::Certain) => {
+                self.presence().absent(path);
+                Ok(ConditionalRead::Absent)
+            }
+            Some(Absence::Possible) => self.refused(path, answer),
+            None => Err(answer.into_failure(StoreRequest::Read)),
+        }
+    }
+
+    /// Whether the object is the version `known`. What a refusal means, only a GET tells: the answer to a HEAD has no
+    /// body.
+    async fn is_still(&self, path: &str, known: &Version) -> Result<bool, Failure> {
+        let request = self.connection.client.head_object().bucket(&self.bucket).key(self.key(path));
+        match request.send().await {
+            Ok(output) => Ok(version::of_head(&output)? == *known),
+            Err(error) => match S3Refusal::of(&error)? {
+                answer if answer.needs_its_body() => Ok(false),
+                answer => Err(answer.into_failure(StoreRequest::Read)),
+            },
+        }
+    }
+
+    fn refused(&self, path: &str, answer: S3Refusal) -> Result<ConditionalRead, Failure> {
+        let meaning = self.presence().refused(path, Instant::now());
+        match meaning {
+            Meaning::Hidden => Err(answer.into_hidden()),
+            Meaning::Absent { first } => {
+                if first {
+                    tracing::warn!(
+                        target.name = %self.name,
+                        document.path = path,
+                        s3.answer = %answer,
+                        "{path} at {} may not be read; taken for absent, since without s3:ListBucket S3 says so of absent objects too",
+                        self.name,
+                    );
+                }
+                Ok(ConditionalRead::Absent)
+            }
         }
     }
 
     async fn put(&self, put: &Put<'_>) -> Result<Version, Failure> {
         let mut request = self
+            .connection
             .client
             .put_object()
             .bucket(&self.bucket)
@@ -94,37 +148,27 @@ impl S3Store {
             request = request.metadata(field.name(), value);
         }
         let (request, kind) = match put.precondition {
-            Precondition::Absent => (request.if_none_match("*"), Request::Create),
-            Precondition::Unchanged(version) => (request.if_match(&version.0), Request::Replace),
-        };
-        match request.send().await {
-            Ok(output) => output.e_tag.map(Version).ok_or_else(no_etag),
-            Err(error) => {
-                let failure = Answer::of(&error).map_or_else(|failure| failure, |a| a.into_failure(kind));
-                Err(if self.is_unseen(put.path) { hidden(failure) } else { failure })
+            Precondition::Absent => (request.if_none_match("*"), StoreRequest::Create),
+            Precondition::Unchanged(version) => {
+                (request.if_match(version::etag(version)), StoreRequest::Replace)
             }
+        };
+        let failure = match request.send().await {
+            Ok(output) => {
+                self.presence().found(put.path);
+                return output.e_tag().map(|etag| version::of_written(put, etag)).ok_or_else(no_etag);
+            }
+            Err(error) => S3Refusal::of(&error).map_or_else(|failure| failure, |a| a.into_failure(kind)),
+        };
+        if kind == StoreRequest::Create && failure.kind == StoreErrorKind::Conflict {
+            self.presence().in_the_way(put.path);
         }
+        Err(failure)
     }
 
-    fn report_unseen(&self, path: &str, answer: &Answer) {
-        let new = self.unseen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-        if new {
-            tracing::warn!(
-                target.name = %self.name,
-                document.path = path,
-                s3.answer = %answer,
-                "{path} at {} may not be read; taken for absent, since without s3:ListBucket S3 says so of absent objects too",
-                self.name,
-            );
-        }
-    }
-
-    fn is_unseen(&self, path: &str) -> bool {
-        self.unseen.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
-    }
-
-    async fn limited<T>(&self, work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
-        tokio::time::timeout(self.limit, work).await.unwrap_or_else(|elapsed| Err(answer::timed_out(elapsed)))
+    fn presence(&self) -> MutexGuard<'_, Presence> {
+        // No code that holds the lock can leave the map half changed.
+        self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,13 +193,13 @@ fn below(prefix: &str, path: &str) -> String {
 
 #[async_trait]
 impl DocumentStore for S3Store {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
-        let result = self.limited(self.get(path, known)).await;
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
+        let result = self.connection.limits.keep(self.get(path, known)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Read, path))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
-        let result = self.limited(self.put(&put)).await;
+        let result = self.connection.limits.keep(self.put(&put)).await;
         result.map_err(|failure| failure.at(self.describe(), Operation::Write, put.path))
     }
 
@@ -167,7 +211,7 @@ impl DocumentStore for S3Store {
 async fn stored(output: GetObjectOutput) -> Result<StoredObject, Failure> {
     let field = |field: MarkerField| output.metadata.as_ref()?.get(field.name()).map(String::as_str);
     let marker = read_marker(field)?;
-    let version = output.e_tag.map(Version).ok_or_else(no_etag)?;
+    let version = version::of_read(&output)?;
     Ok(StoredObject {
         bytes: collect(output.body).await?,
         media_type: output.content_type,
@@ -186,18 +230,6 @@ async fn collect(mut body: ByteStream) -> Result<Vec<u8>, Failure> {
         append(&mut bytes, &chunk)?;
     }
     Ok(bytes)
-}
-
-/// Losing to an object that we were refused to read is no race: reading it again would not help.
-fn hidden(failure: Failure) -> Failure {
-    if failure.kind != StoreErrorKind::Conflict {
-        return failure;
-    }
-    Failure::new(
-        StoreErrorKind::Denied,
-        format!("reading it was refused, and {}", failure.cause),
-        "the object is there but may not be read: grant s3:GetObject on it",
-    )
 }
 
 #[cfg(test)]

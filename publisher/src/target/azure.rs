@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::TargetError;
-use super::location::{check_base_url, check_prefix, check_timeout, default_timeout_seconds};
+use super::check::{check_base_url, check_prefix, check_timeout, default_timeout_seconds};
+use super::error::TargetError;
 
 /// A container, or a prefix in one. Its account is named or, where its host name is another, its endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AzureBlobTarget {
     /// The storage account in the public cloud: `https://ACCOUNT.blob.core.windows.net`.
@@ -53,7 +53,7 @@ pub struct AzureBlobTarget {
 }
 
 /// A way to get credentials of Azure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AzureCredential {
     /// A ServiceAccount token is exchanged for an Entra token.
@@ -133,6 +133,12 @@ impl AzureBlobTarget {
     /// The prefix without slashes around it.
     pub(crate) fn trimmed_prefix(&self) -> &str {
         self.prefix.trim_matches('/')
+    }
+
+    /// What of it a client is made from: two targets that are the same here share one.
+    #[cfg(feature = "azure")]
+    pub(crate) fn reached_by(&self) -> Self {
+        Self { container: String::new(), prefix: String::new(), resource_id: None, ..self.clone() }
     }
 
     /// The blob endpoint without a slash at its end.

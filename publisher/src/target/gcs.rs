@@ -3,12 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use chancery_wire::{Endpoint, EndpointRule};
 use serde::Deserialize;
 
-use super::TargetError;
+use super::check::{check_base_url, check_prefix, check_timeout, default_timeout_seconds};
+use super::error::TargetError;
 
 /// A bucket of Google Cloud Storage, or a prefix in one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct GcsTarget {
     /// The bucket's name.
@@ -49,6 +51,13 @@ impl GcsTarget {
         self.prefix.trim_matches('/')
     }
 
+    /// What of it a client is made from: two targets that are the same here share one.
+    #[cfg(feature = "gcp")]
+    pub(crate) fn reached_by(&self) -> Self {
+        Self { bucket: String::new(), prefix: String::new(), ..self.clone() }
+    }
+
+    /// What the types alone cannot say.
     pub(super) fn check(&self) -> Result<(), TargetError> {
         let name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | '_');
         if self.bucket.is_empty() || !self.bucket.chars().all(name) {
@@ -56,16 +65,8 @@ impl GcsTarget {
                 "expected a bucket's name alone, without `gs://` and slashes; a path goes into `prefix`";
             return Err(TargetError::illegal("gcs.bucket", &self.bucket, remedy));
         }
-        let parts = || self.trimmed_prefix().split('/');
-        if !self.trimmed_prefix().is_empty() && parts().any(|part| matches!(part, "" | "." | "..")) {
-            let remedy =
-                "expected a path without empty parts, `.` and `..`; relying parties could not ask for it";
-            return Err(TargetError::illegal("gcs.prefix", &self.prefix, remedy));
-        }
-        if !(1..=300).contains(&self.timeout_seconds) {
-            let remedy = "expected seconds from 1 to 300";
-            return Err(TargetError::illegal("gcs.timeoutSeconds", self.timeout_seconds, remedy));
-        }
+        check_prefix("gcs.prefix", &self.prefix)?;
+        check_timeout("gcs.timeoutSeconds", self.timeout_seconds)?;
         if self.anonymous && self.credentials_file.is_some() {
             let remedy = "expected either that or `gcs.credentialsFile`";
             return Err(TargetError::illegal("gcs.anonymous", self.anonymous, remedy));
@@ -75,28 +76,14 @@ impl GcsTarget {
 
     /// A bearer token is as good as a password: it does not cross a network in the clear.
     fn check_endpoint(&self, endpoint: &str) -> Result<(), TargetError> {
-        let uri = endpoint.parse::<http::Uri>().ok();
-        let host = uri.as_ref().and_then(http::Uri::host).unwrap_or_default();
-        let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
-        let said = uri.as_ref().and_then(http::Uri::authority).map(http::uri::Authority::as_str);
-        if said.is_some_and(|authority| authority.contains('@')) {
-            // The value may hold a password: it is not repeated.
-            return Err(TargetError::IllegalValue {
-                field: "gcs.endpoint",
-                came: "a URL with user information".to_owned(),
-                remedy: "give credentials by `credentialsFile` or the environment".to_owned(),
-            });
+        const FIELD: &str = "gcs.endpoint";
+        check_base_url(FIELD, endpoint, "give credentials by `credentialsFile` or the environment")?;
+        if self.anonymous || Endpoint::parse(endpoint, &EndpointRule::any_host()).is_ok() {
+            return Ok(());
         }
-        let plain = uri.as_ref().is_some_and(|uri| uri.query().is_none()) && !endpoint.contains('#');
-        match scheme {
-            Some("https") if plain && !host.is_empty() => Ok(()),
-            Some("http") if plain && (self.anonymous || is_loopback(host)) => Ok(()),
-            Some("http") if plain => {
-                let remedy = "expected https://, since the access token would be sent in the clear, or `anonymous: true`";
-                Err(TargetError::illegal("gcs.endpoint", endpoint, remedy))
-            }
-            _ => Err(TargetError::illegal("gcs.endpoint", endpoint, "expected https://HOST[:PORT][/PATH]")),
-        }
+        let remedy =
+            "expected https://, since the access token would be sent in the clear, or `anonymous: true`";
+        Err(TargetError::illegal(FIELD, endpoint, remedy))
     }
 }
 
@@ -108,14 +95,4 @@ impl fmt::Display for GcsTarget {
         }
         self.endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, " at {endpoint}"))
     }
-}
-
-fn default_timeout_seconds() -> u32 {
-    5
-}
-
-/// Whether what is sent to this host stays on the machine.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

@@ -120,17 +120,3 @@ fn an_owner_belongs_to_one_issuer_byte_for_byte() {
     let urls = ["https://id.example.com/a", "https://id.example.com/a/", "https://ID.example.com/a"];
     assert_eq!(urls.map(owner).into_iter().collect::<BTreeSet<_>>().len(), 3);
 }
-
-#[cfg(not(feature = "azure"))]
-#[tokio::test]
-async fn names_the_feature_that_azure_needs() {
-    let error = parse("azureBlob: {account: abc, container: abc}").open().await.unwrap_err().to_string();
-    assert!(error.contains("--features azure"), "{error}");
-}
-
-#[cfg(not(feature = "s3"))]
-#[tokio::test]
-async fn names_the_feature_that_is_not_built() {
-    let error = parse("s3: {bucket: b}").open().await.unwrap_err().to_string();
-    assert!(error.contains("--features s3"), "{error}");
-}

@@ -6,19 +6,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chancery_core::quoted::one_line;
 use chancery_core::trust::aws::{
     self, Account, Partition, Provider, Wanted, identity_call, provider_arn, read_call,
 };
 use chancery_core::trust::{Body, Call, TrustPlan};
+use chancery_wire::sigv4::SigningScope;
+use chancery_wire::xml::Element;
+use chancery_wire::{CallError, Endpoint, HttpRequest, RetryBudget, form};
+use http::{HeaderValue, Method};
 use tokio::sync::OnceCell;
 
 use super::{Registrar, TrustError};
-use crate::aws::{Answer, Caller, NoAnswer, Signing, section, text, texts};
+use crate::aws::{self as api, AwsAnswer, AwsCaller, AwsUnreachable};
+use crate::limits;
 
-/// How often a call is made that AWS asks to be patient with.
-const TRIES: u32 = 5;
-/// The first pause; each further one is twice as long.
-const PAUSE: Duration = Duration::from_millis(200);
+/// For calls that AWS asks to be patient with.
+const BUDGET: RetryBudget = RetryBudget::of_attempts(5, Duration::from_millis(200), Duration::from_secs(10));
 /// How often somebody else may be faster.
 const RACES: u32 = 3;
 
@@ -37,10 +41,10 @@ pub struct AwsOptions {
 #[derive(Debug)]
 pub struct AwsRegistrar {
     wanted: Wanted,
-    caller: Caller,
+    caller: AwsCaller,
     region: String,
-    iam: String,
-    sts: String,
+    iam: Endpoint,
+    sts: Endpoint,
     account: OnceCell<Account>,
 }
 
@@ -48,14 +52,14 @@ impl AwsRegistrar {
     /// Reads this machine's AWS configuration; nothing is asked of AWS yet.
     ///
     /// # Errors
-    /// When there is no source of credentials.
+    /// When there is no source of credentials, or the endpoint may not be sent a signed request.
     pub async fn connect(wanted: Wanted, options: &AwsOptions) -> Result<Self, TrustError> {
-        let caller = Caller::from_chain(options.region.as_deref(), options.profile.as_deref()).await?;
+        let caller = AwsCaller::from_chain(options.region.as_deref(), options.profile.as_deref()).await?;
         let region = caller.region.clone().unwrap_or_else(|| Partition::Aws.iam_region().to_owned());
         let partition = Partition::of_region(&region);
         let at = |usual: String| options.endpoint.clone().unwrap_or(usual);
-        let iam = at(partition.iam_endpoint().to_owned());
-        let sts = at(format!("https://sts.{region}.{}/", partition.domain()));
+        let iam = api::endpoint(&at(partition.iam_endpoint().to_owned()))?;
+        let sts = api::endpoint(&at(format!("https://sts.{region}.{}/", partition.domain())))?;
         Ok(Self { wanted, caller, region, iam, sts, account: OnceCell::new() })
     }
 
@@ -66,13 +70,14 @@ impl AwsRegistrar {
     async fn account(&self) -> Result<&Account, TrustError> {
         self.account
             .get_or_try_init(|| async {
-                let call = identity_call(&self.sts);
-                let answer = self.call("sts", &self.region, &call).await?;
-                let answer = answer.map_err(|answer| refused(&call, &answer, "the caller"))?;
-                let partition = text(&answer.body, "Arn").as_deref().and_then(Partition::of_arn);
-                match (partition, text(&answer.body, "Account")) {
+                let call = identity_call(self.sts.url().as_str());
+                let scope = SigningScope { service: "sts", region: &self.region };
+                let answer = self.call(scope, &self.sts, &call).await;
+                let answer = answer.map_err(|failure| failure.of(&call, "the caller"))?;
+                let partition = answer.text("Arn").and_then(Partition::of_arn);
+                match (partition, answer.text("Account")) {
                     (Some(partition), Some(id)) if partition == self.partition() => {
-                        Ok(Account { partition, id })
+                        Ok(Account { partition, id: id.to_owned() })
                     }
                     _ => Err(TrustError::Unreachable {
                         what: format!("the credentials are of another partition than {}", self.partition()),
@@ -84,52 +89,79 @@ impl AwsRegistrar {
     }
 
     async fn observe(&self, account: &Account) -> Result<Option<Provider>, TrustError> {
-        let call = read_call(&self.wanted.issuer, account, &self.iam);
-        match self.iam(&call).await? {
-            Ok(answer) => Ok(Some(provider(&answer.body))),
-            Err(answer) if answer.code() == "NoSuchEntity" => Ok(None),
-            Err(answer) => Err(refused(&call, &answer, &provider_arn(&self.wanted.issuer, account))),
+        let call = read_call(&self.wanted.issuer, account, self.iam.url().as_str());
+        match self.call_iam(&call).await {
+            Ok(answer) => Ok(Some(provider(&answer.xml))),
+            Err(AwsFailure::Refused(answer)) if answer.code() == "NoSuchEntity" => Ok(None),
+            Err(failure) => Err(failure.of(&call, &provider_arn(&self.wanted.issuer, account))),
         }
     }
 
-    async fn iam(&self, call: &Call) -> Result<Result<Answer, Answer>, TrustError> {
-        self.call("iam", self.partition().iam_region(), call).await
+    async fn call_iam(&self, call: &Call) -> Result<AwsAnswer, AwsFailure> {
+        let scope = SigningScope { service: "iam", region: self.partition().iam_region() };
+        self.call(scope, &self.iam, call).await
     }
 
-    /// Makes a call, again where AWS asks for patience. The inner error is a refusal.
+    /// Makes a call, again where AWS asks for patience.
     async fn call(
         &self,
-        service: &str,
-        region: &str,
+        scope: SigningScope<'_>,
+        endpoint: &Endpoint,
         call: &Call,
-    ) -> Result<Result<Answer, Answer>, TrustError> {
-        let mut tries = 1;
-        loop {
-            let answer = self.caller.send(Signing { service, region }, request(call)?).await?;
-            if answer.is_success() {
-                return Ok(Ok(answer));
+    ) -> Result<AwsAnswer, AwsFailure> {
+        let attempt = || async {
+            let request = request(call, endpoint).map_err(AwsFailure::Unreachable)?;
+            let answer = self.caller.send(scope, request).await.map_err(AwsFailure::from)?;
+            match answer.is_success() {
+                true => Ok(answer),
+                false if asks_for_patience(&answer) => {
+                    let error = AwsFailure::Refused(Box::new(answer));
+                    Err(CallError::Transient { error, retry_after: None })
+                }
+                false => Err(CallError::Permanent(AwsFailure::Refused(Box::new(answer)))),
             }
-            if !asks_for_patience(&answer) || tries == TRIES {
-                return Ok(Err(answer));
-            }
-            tokio::time::sleep(PAUSE * (1 << (tries - 1))).await;
-            tries += 1;
-        }
+        };
+        BUDGET.run(attempt).await
     }
 
     /// `Ok(false)` when somebody else made the provider in the meantime.
     async fn carry_out(&self, plan: &TrustPlan) -> Result<bool, TrustError> {
         let arn = provider_arn(&self.wanted.issuer, self.account().await?);
         for call in &plan.calls {
-            if let Err(answer) = self.iam(call).await? {
-                if answer.code() == "EntityAlreadyExists" {
+            match self.call_iam(call).await {
+                Ok(_) => {}
+                Err(AwsFailure::Refused(answer)) if answer.code() == "EntityAlreadyExists" => {
                     return Ok(false);
                 }
-                return Err(refused(call, &answer, &arn));
+                Err(failure) => return Err(failure.of(call, &arn)),
             }
             tracing::info!(trust.call = call.permission, trust.reason = call.reason, "{}", call.permission);
         }
         Ok(true)
+    }
+}
+
+/// A call that AWS refused, or that did not reach it.
+#[derive(Debug, thiserror::Error)]
+enum AwsFailure {
+    #[error("{0}")]
+    Refused(Box<AwsAnswer>),
+    #[error("{0}")]
+    Unreachable(TrustError),
+}
+
+impl From<AwsUnreachable> for AwsFailure {
+    fn from(unreachable: AwsUnreachable) -> Self {
+        Self::Unreachable(unreachable.into())
+    }
+}
+
+impl AwsFailure {
+    fn of(self, call: &Call, resource: &str) -> TrustError {
+        match self {
+            Self::Refused(answer) => refused(call, &answer, resource),
+            Self::Unreachable(error) => error,
+        }
     }
 }
 
@@ -138,7 +170,7 @@ impl Registrar for AwsRegistrar {
     async fn plan(&self) -> Result<TrustPlan, TrustError> {
         let account = self.account().await?;
         let observed = self.observe(account).await?;
-        aws::plan(&self.wanted, account, &self.iam, observed.as_ref())
+        aws::plan(&self.wanted, account, self.iam.url().as_str(), observed.as_ref())
             .map_err(|blocked| TrustError::Blocked { registration: self.describe(), blocked })
     }
 
@@ -177,8 +209,8 @@ impl Registrar for AwsRegistrar {
     }
 }
 
-impl From<NoAnswer> for TrustError {
-    fn from(NoAnswer { what, remedy }: NoAnswer) -> Self {
+impl From<AwsUnreachable> for TrustError {
+    fn from(AwsUnreachable { what, remedy }: AwsUnreachable) -> Self {
         Self::Unreachable { what, remedy }
     }
 }
@@ -188,54 +220,40 @@ fn pretty(value: &serde_json::Value) -> String {
 }
 
 /// The call as an HTTP request, not yet signed.
-fn request(call: &Call) -> Result<http::Request<Vec<u8>>, TrustError> {
-    let form = match &call.body {
-        Some(Body::Form(form)) => form.as_slice(),
+fn request(call: &Call, endpoint: &Endpoint) -> Result<HttpRequest, TrustError> {
+    let unusable = |problem: String| TrustError::Unreachable {
+        what: format!("{} cannot be called: {problem}", call.url),
+        remedy: "expected https://HOST[:PORT]/",
+    };
+    let url = endpoint.admit(&call.url).map_err(|error| unusable(format!("it {error}")))?;
+    let method = Method::from_bytes(call.method.as_bytes()).map_err(|error| unusable(error.to_string()))?;
+    let fields = match &call.body {
+        Some(Body::Form(fields)) => fields.as_slice(),
         _ => &[],
     };
-    let body = form.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
-    http::Request::builder()
-        .method(call.method)
-        .uri(&call.url)
-        .header("content-type", "application/x-www-form-urlencoded")
-        .body(body.collect::<Vec<_>>().join("&").into_bytes())
-        .map_err(|error| TrustError::Unreachable {
-            what: format!("{} is no URL: {error}", call.url),
-            remedy: "expected https://HOST[:PORT]/",
-        })
+    let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let media_type = HeaderValue::from_static(form::MEDIA_TYPE);
+    Ok(HttpRequest::new(method, &url).body(media_type, form::encode(fields)))
 }
 
-/// RFC 3986's unreserved characters as they are, every other byte as `%XX`.
-fn encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
-}
-
-fn provider(xml: &str) -> Provider {
-    let tags = section(xml, "Tags");
-    let tags: BTreeMap<String, String> = texts_in_pairs(tags).into_iter().collect();
+fn provider(xml: &Element) -> Provider {
+    let members = |list: &str| {
+        let members = xml.find(list).into_iter().flat_map(|list| list.children("member"));
+        members.map(|member| member.text().to_owned()).collect()
+    };
+    let tags = xml.find("Tags").into_iter().flat_map(|tags| tags.children("member"));
+    let tags = tags.filter_map(|tag| {
+        Some((tag.text_of("Key")?.to_owned(), tag.text_of("Value").unwrap_or_default().to_owned()))
+    });
     Provider {
-        audiences: texts(section(xml, "ClientIDList"), "member").into_iter().collect(),
-        thumbprints: texts(section(xml, "ThumbprintList"), "member").into_iter().collect(),
-        tags,
+        audiences: members("ClientIDList"),
+        thumbprints: members("ThumbprintList"),
+        tags: tags.collect::<BTreeMap<String, String>>(),
     }
 }
 
-fn texts_in_pairs(tags: &str) -> Vec<(String, String)> {
-    let members = tags.split("<member>").skip(1);
-    members
-        .filter_map(|member| Some((text(member, "Key")?, text(member, "Value").unwrap_or_default())))
-        .collect()
-}
-
 /// <https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html>
-fn asks_for_patience(answer: &Answer) -> bool {
+fn asks_for_patience(answer: &AwsAnswer) -> bool {
     let codes = [
         "Throttling",
         "ThrottlingException",
@@ -243,16 +261,17 @@ fn asks_for_patience(answer: &Answer) -> bool {
         "ConcurrentModification",
         "ServiceFailure",
     ];
-    codes.contains(&answer.code().as_str()) || matches!(answer.status, 429 | 500..=599)
+    codes.contains(&answer.code()) || matches!(answer.status, 429 | 500..=599)
 }
 
-fn refused(call: &Call, answer: &Answer, resource: &str) -> TrustError {
-    let (code, message) = (answer.code(), text(&answer.body, "Message").unwrap_or_default());
-    let remedy = match code.as_str() {
+fn refused(call: &Call, answer: &AwsAnswer, resource: &str) -> TrustError {
+    let message = answer.text("Message").unwrap_or_default();
+    let remedy = match answer.code() {
         "AccessDenied" | "AccessDeniedException" | "UnauthorizedOperation" => {
             // A creation with tags takes two rights, and AWS names the one that is missing.
             let named = message.split_once("perform: ").and_then(|(_, rest)| rest.split(' ').next());
-            format!("grant {} on {resource}", named.unwrap_or(call.permission))
+            let named = named.map(|named| one_line(named, limits::EXCERPT));
+            format!("grant {} on {resource}", named.as_deref().unwrap_or(call.permission))
         }
         "InvalidClientTokenId" | "SignatureDoesNotMatch" | "ExpiredToken" | "IncompleteSignature" => {
             "correct or renew the credentials, and set this machine's clock".to_owned()
@@ -264,8 +283,7 @@ fn refused(call: &Call, answer: &Answer, resource: &str) -> TrustError {
         _ if asks_for_patience(answer) => "try again later".to_owned(),
         _ => "correct the arguments".to_owned(),
     };
-    let answer = format!("{} {code} {message}", answer.status).trim_end().to_owned();
-    TrustError::Refused { call: Box::new(call.clone()), answer, remedy }
+    TrustError::Refused { call: Box::new(call.clone()), answer: answer.to_string(), remedy }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use http::Method;
 use serde::de::DeserializeOwned;
 
 use super::{Registrar, TrustError};
-use crate::google::{Rest, RestError};
+use crate::google::{GoogleClient, RestError};
 
 /// The narrower of the two scopes that the API takes.
 pub(crate) const SCOPE: &str = "https://www.googleapis.com/auth/iam";
@@ -28,7 +28,7 @@ const PERMISSIONS: [&str; 5] = [
 /// The registration of one issuer with one provider.
 #[derive(Debug)]
 pub struct GcpRegistrar {
-    rest: Rest,
+    rest: GoogleClient,
     wanted: Wanted,
 }
 
@@ -38,7 +38,7 @@ impl GcpRegistrar {
     /// # Errors
     /// When the credentials or the endpoint cannot be used.
     pub fn connect(wanted: Wanted, file: Option<&Path>, endpoint: &str) -> Result<Self, TrustError> {
-        let rest = Rest::new(file, SCOPE, endpoint)
+        let rest = GoogleClient::new(file, SCOPE, endpoint)
             .map_err(|what| TrustError::Unreachable { what, remedy: CREDENTIALS })?;
         Ok(Self { rest, wanted })
     }

@@ -1,10 +1,10 @@
 //! `HOST:PORT:ADDRESS`, servers that are asked instead of those that the name service knows.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use chancery_core::IssuerUrl;
+pub use chancery_wire::GivenAddresses as Addresses;
 
 /// An address given for a host, in the grammar of curl's `--resolve`: `HOST:PORT:ADDRESS`, where `PORT` is the one
 /// of the URL. `ADDRESS` may bring a port of its own, for a server that listens elsewhere than the URL will say.
@@ -43,40 +43,6 @@ impl GivenAddress {
             return Err(GivenAddressError::Moved { port, address: self.address });
         }
         Ok(())
-    }
-}
-
-/// Addresses given for hosts, any number for each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Addresses(BTreeMap<String, Vec<SocketAddr>>);
-
-impl Addresses {
-    /// Adds one more address of `host`.
-    pub fn insert(&mut self, host: impl AsRef<str>, address: SocketAddr) {
-        let addresses = self.0.entry(host.as_ref().to_ascii_lowercase()).or_default();
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-
-    /// The addresses of a host, if any were given.
-    pub fn of(&self, host: &str) -> Option<&[SocketAddr]> {
-        self.0.get(&host.to_ascii_lowercase()).map(Vec::as_slice)
-    }
-
-    /// The same, where `host` has this address alone.
-    pub(super) fn with_only(&self, host: &str, address: SocketAddr) -> Self {
-        let mut addresses = self.clone();
-        addresses.0.insert(host.to_ascii_lowercase(), vec![address]);
-        addresses
-    }
-}
-
-impl<const N: usize> From<[(String, SocketAddr); N]> for Addresses {
-    fn from(given: [(String, SocketAddr); N]) -> Self {
-        let mut addresses = Self::default();
-        given.into_iter().for_each(|(host, address)| addresses.insert(host, address));
-        addresses
     }
 }
 

@@ -1,19 +1,20 @@
 //! One anonymous GET, bounded in time and size. Decides nothing about what came.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use chancery_wire::resolve::Resolver;
+use chancery_wire::{
+    CertificateTrust, ClientOptions, GivenAddresses, HttpClient, HttpResponse, Proxies, TransportError,
+};
 use http::HeaderName;
 use http::header::{AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, LOCATION};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Proxy, Response, Url};
-use rustls::ClientConfig;
+use reqwest::Url;
 use serde::Serialize;
 
-use super::failure::{self, FailureKind, FetchError};
-use super::resolve::Resolver;
-use super::{Trust, VerifierError, VerifyOptions, tls};
+use super::failure::FetchError;
+use super::{VerifierError, VerifyOptions, jwks_host};
 
 /// The longest body that is read, 1 MiB: a hundred keys with room for a thousand more.
 pub const BODY_LIMIT: usize = 1 << 20;
@@ -21,7 +22,7 @@ pub const BODY_LIMIT: usize = 1 << 20;
 /// An answer, of whatever status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Fetched {
+pub struct FetchedDocument {
     /// What was asked for.
     pub url: String,
     /// The status code.
@@ -73,132 +74,128 @@ pub enum Route {
     Proxied,
 }
 
-/// Makes GETs as an anonymous reader.
+/// Makes GETs as an anonymous reader. Readers of the same options share what they are made of: a thousand issuers look
+/// through one, and none keeps a connection that another could take.
 #[derive(Clone, Debug)]
-pub(super) struct Reader {
-    client: Client,
+pub(super) struct Reader(Arc<ReaderParts>);
+
+#[derive(Debug)]
+struct ReaderParts {
+    client: HttpClient,
     resolver: Resolver,
-    settings: Arc<Settings>,
+    options: ClientOptions,
 }
 
-/// What the readers at all addresses have in common.
-#[derive(Debug)]
-struct Settings {
-    tls: ClientConfig,
-    timeout: Duration,
-    proxy: Option<Proxy>,
-    private_trust: bool,
+/// The readers in use.
+static SHARED: Mutex<Vec<Weak<ReaderParts>>> = Mutex::new(Vec::new());
+
+/// How a host is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostAddresses {
+    /// There is one way to ask it: the URL names the address, or a proxy looks the name up.
+    OneWay { host: String, address: Option<SocketAddr> },
+    /// The caller gave these.
+    Given { host: String, addresses: Vec<SocketAddr> },
+    /// The name service gave these.
+    Resolved { host: String, addresses: Vec<SocketAddr> },
+    /// The name has no address, and why.
+    NotFound(String),
 }
 
 impl Reader {
     pub(super) fn new(options: &VerifyOptions) -> Result<Self, VerifierError> {
-        let settings = Settings {
-            tls: tls::config(&options.trust)?,
-            timeout: options.timeout,
-            proxy: options.proxy.as_deref().map(proxy_at).transpose()?,
-            private_trust: options.trust != Trust::Platform,
+        let options = ClientOptions {
+            certificates: options.trust.clone(),
+            proxies: options.proxy.clone().map_or(Proxies::None, Proxies::Named),
+            addresses: options.addresses.clone(),
+            user_agent: "chancery-verify",
+            https_only: true,
+            fresh_connections: true,
+            ..ClientOptions::new(options.timeout, BODY_LIMIT)
         };
-        Self::with_resolver(Resolver::new(options.addresses.clone()), Arc::new(settings))
+        Self::with_options(options)
     }
 
-    fn with_resolver(resolver: Resolver, settings: Arc<Settings>) -> Result<Self, VerifierError> {
-        let mut builder = Client::builder()
-            .tls_backend_preconfigured(settings.tls.clone())
-            .https_only(true)
-            .redirect(Policy::none())
-            .referer(false)
-            .user_agent("chancery-verify")
-            .dns_resolver(resolver.clone())
-            .timeout(settings.timeout)
-            .pool_max_idle_per_host(0)
-            .no_proxy();
-        if let Some(proxy) = &settings.proxy {
-            builder = builder.proxy(proxy.clone());
+    fn with_options(options: ClientOptions) -> Result<Self, VerifierError> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = shared.iter().filter_map(Weak::upgrade).find(|parts| parts.options == options) {
+            return Ok(Self(known));
         }
-        Ok(Self { client: builder.build().map_err(VerifierError::Client)?, resolver, settings })
+        let client = HttpClient::new(&options)?;
+        let resolver = Resolver::new(options.addresses.clone());
+        let parts = Arc::new(ReaderParts { client, resolver, options });
+        shared.retain(|parts| parts.strong_count() > 0);
+        shared.push(Arc::downgrade(&parts));
+        Ok(Self(parts))
     }
 
     /// A reader that finds `host` at one address alone. The name in the request and in TLS stays.
     pub(super) fn at(&self, host: &str, address: SocketAddr) -> Result<Self, VerifierError> {
-        Self::with_resolver(self.resolver.with_only(host, address), self.settings.clone())
+        let addresses: GivenAddresses = self.0.resolver.given().with_only(host, address);
+        Self::with_options(ClientOptions { addresses, ..self.0.options.clone() })
     }
 
-    /// The host of a URL and every address at which it can be asked by itself; none where it has only one way: an
-    /// address in the URL, a proxy, or a name that is not found.
-    pub(super) async fn edges(&self, url: &str) -> Option<(String, Vec<SocketAddr>)> {
-        let url = Url::parse(url).ok()?;
-        let host = url.domain().filter(|_| self.settings.proxy.is_none())?;
-        let mut addresses = self.resolver.addresses(host).await.ok()?;
-        addresses.sort_unstable();
-        addresses.dedup();
-        Some((host.to_owned(), addresses))
+    /// How the host of a URL is found, and every address at which it can be asked by itself.
+    pub(super) async fn find(&self, url: &str) -> HostAddresses {
+        let Ok(parsed) = Url::parse(url) else { return HostAddresses::NotFound("not a URL".to_owned()) };
+        let host = parsed.host_str().unwrap_or_default().to_owned();
+        if self.is_proxied() || parsed.domain().is_none() {
+            let address = jwks_host::host_address(&host).map(|ip| SocketAddr::new(ip, 0));
+            return HostAddresses::OneWay { host, address };
+        }
+        match self.0.resolver.addresses(&host).await {
+            Err(error) => HostAddresses::NotFound(error.0),
+            Ok(mut addresses) => {
+                addresses.sort_unstable();
+                addresses.dedup();
+                match self.0.resolver.given().of(&host).is_some() {
+                    true => HostAddresses::Given { host, addresses },
+                    false => HostAddresses::Resolved { host, addresses },
+                }
+            }
+        }
     }
 
     /// Whether a certificate that is accepted here may be unknown to everybody else.
     pub(super) fn has_private_trust(&self) -> bool {
-        self.settings.private_trust
+        self.0.options.certificates != CertificateTrust::Platform
+    }
+
+    fn is_proxied(&self) -> bool {
+        self.0.options.proxies != Proxies::None
     }
 
     /// Reads one URL.
-    pub(super) async fn get(&self, url: &str) -> Result<Fetched, FetchError> {
+    pub(super) async fn get(&self, url: &str) -> Result<FetchedDocument, FetchError> {
         let started = Instant::now();
         let fail = |kind| FetchError { url: url.to_owned(), kind, elapsed: started.elapsed() };
-        let target = Url::parse(url).map_err(|error| fail(FailureKind::Other(error.to_string())))?;
-        let route = self.route(&target);
-        let answer = self.client.get(target).send().await;
-        let mut answer = answer.map_err(|error| fail(failure::of_request(&error)))?;
-        let body = read_body(&mut answer).await.map_err(fail)?;
-        Ok(Fetched {
+        let target = Url::parse(url).map_err(|error| fail(TransportError::Other(error.to_string())))?;
+        let answer = self.0.client.read_anonymously(url).await.map_err(fail)?;
+        Ok(FetchedDocument {
             url: url.to_owned(),
-            status: answer.status().as_u16(),
-            protocol: format!("{:?}", answer.version()),
+            status: answer.status.as_u16(),
+            protocol: format!("{:?}", answer.version),
             headers: headers_of(&answer),
-            body,
             elapsed: started.elapsed(),
-            peer: answer.remote_addr(),
-            route,
+            peer: answer.peer,
+            route: self.route(&target),
+            body: answer.body.to_vec(),
         })
     }
 
     fn route(&self, target: &Url) -> Route {
         match target.host_str() {
-            _ if self.settings.proxy.is_some() => Route::Proxied,
-            Some(host) if self.resolver.is_given(host) => Route::Given,
+            _ if self.is_proxied() => Route::Proxied,
+            Some(host) if self.0.resolver.given().of(host).is_some() => Route::Given,
             _ => Route::Resolved,
         }
     }
 }
 
-fn proxy_at(address: &str) -> Result<Proxy, VerifierError> {
-    let url = Url::parse(address).map_err(|_| VerifierError::Proxy("is not a URL"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(VerifierError::Proxy("is neither http nor https"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(VerifierError::Proxy("carries user information, which would show in process lists"));
-    }
-    Proxy::all(url).map_err(VerifierError::Client)
-}
-
-async fn read_body(answer: &mut Response) -> Result<Vec<u8>, FailureKind> {
-    let mut body = Vec::new();
-    loop {
-        match answer.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() > BODY_LIMIT => {
-                return Err(FailureKind::TooLarge(BODY_LIMIT));
-            }
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            Ok(None) => return Ok(body),
-            Err(error) if error.is_timeout() => return Err(FailureKind::Timeout),
-            Err(_) => return Err(FailureKind::CutOff),
-        }
-    }
-}
-
-fn headers_of(answer: &Response) -> Headers {
+fn headers_of(answer: &HttpResponse) -> Headers {
     let text = |name: HeaderName| {
         let values =
-            answer.headers().get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+            answer.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         // A header that is repeated is a list (RFC 9110 section 5.3).
         Some(values.collect::<Vec<_>>().join(", ")).filter(|joined| !joined.is_empty())
     };

@@ -27,11 +27,11 @@ use chancery_core::{DocumentKind, IssuerUrl};
 
 pub use self::discovery::readable_jwks_uri;
 use super::Expectation;
-use super::fetch::Fetched;
-use super::report::{Reading, Report};
+use super::fetch::FetchedDocument;
+use super::report::{DocumentFetches, VerifyReport};
 use super::rule;
 
-/// What the judge holds a reading against.
+/// What the judge holds the documents against.
 #[derive(Clone, Copy, Debug)]
 pub struct Standard<'a> {
     /// Whose documents were asked for.
@@ -42,12 +42,12 @@ pub struct Standard<'a> {
     pub parties: &'a [RelyingParty],
 }
 
-/// Judges one reading, by the rules at the head of this module.
-pub fn judge(standard: Standard<'_>, reading: Reading) -> Report {
+/// Judges what came, by the rules at the head of this module.
+pub fn judge(standard: Standard<'_>, fetches: DocumentFetches) -> VerifyReport {
     let mut findings = lint_issuer(standard.issuer, standard.parties);
-    findings.extend(transport::judge(standard, &reading));
+    findings.extend(transport::judge(standard, &fetches));
 
-    let came = |kind| reading.fetched(kind).filter(|fetched| fetched.status == 200);
+    let came = |kind| fetches.fetched(kind).filter(|fetched| fetched.status == 200);
     for kind in DocumentKind::ALL {
         if let Some(fetched) = came(kind) {
             findings.extend(headers::judge(standard, kind, fetched));
@@ -66,18 +66,18 @@ pub fn judge(standard: Standard<'_>, reading: Reading) -> Report {
     keep_what_matters(&mut findings, standard.parties);
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let max_age = DocumentKind::ALL.into_iter().filter_map(came).filter_map(longest_cached).max();
-    Report {
+    VerifyReport {
         issuer: standard.issuer.clone(),
         keys: jwks.keys,
         visible: if discovery.is_trustworthy { jwks.visible } else { Vec::new() },
         max_age,
         findings,
-        reading,
+        fetches,
     }
 }
 
 /// How long an answer that was served now may be served again from a cache.
-fn longest_cached(fetched: &Fetched) -> Option<Duration> {
+fn longest_cached(fetched: &FetchedDocument) -> Option<Duration> {
     headers::longest_cached(fetched.headers.cache_control.as_deref()?)
 }
 
@@ -100,6 +100,7 @@ fn ends_reading(rule: &str) -> bool {
             | rule::TOO_LARGE
             | rule::DISCOVERY_MALFORMED
             | rule::ISSUER_MISMATCH
+            | rule::JWKS_NOT_ASKED
             | rule::JWKS_MALFORMED
     )
 }
@@ -113,13 +114,6 @@ fn all() -> Vec<RelyingParty> {
 fn internet() -> Vec<RelyingParty> {
     let remote = |party: &RelyingParty| party.profile().fetch.reach != Reach::Network;
     RelyingParty::ALL.into_iter().filter(remote).collect()
-}
-
-/// What a server sent, quoted and cut, since it may be anybody's text.
-fn quote(text: &str) -> String {
-    const SHOWN: usize = 80;
-    let shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() { format!("{shown:?}...") } else { format!("{shown:?}") }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Every address of an issuer's host, each asked twice: as caches answer there, and past them.
+//! Every address of an issuer's host, each asked twice: as caches answer there, and past them. Where the discovery
+//! document places the key set at another host, every address of that one as well.
 //!
 //! A relying party reads at whichever address it is given, so a key is visible only where all of them show it. The
 //! plain URL is what relying parties read; with a query that nobody asked before, a cache passes the question on, and
@@ -17,46 +18,48 @@
 //! 404 there means that the origin has lost the document, however long caches still show it.
 
 mod difference;
+mod reading;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use chancery_core::DocumentKind;
 use chancery_core::lint::Finding;
-use chancery_core::visibility::{EdgeSight, Seen, Sighting};
-use chancery_core::{DocumentKind, IssuerUrl};
-use tokio::task::JoinSet;
+use chancery_core::quoted::escaped;
+use chancery_core::visibility::{EdgeKeys, EdgeObservation, Observation};
 
-use super::failure::{FailureKind, FetchError};
-use super::fetch::Reader;
-use super::report::Report;
-use super::{Expectation, Got, Place, Verifier, VerifierError, read};
+use self::reading::ProbeTask;
+use super::fetch::HostAddresses;
+use super::report::VerifyReport;
+use super::{Expectation, IssuerPlace, Verifier};
 
-/// The most addresses that one probe asks. Of more, the next probe asks others.
+/// The most addresses of one host that one probe asks. Of more, the next probe asks others.
 pub const ADDRESSES: usize = 32;
-/// How many are asked at the same time.
-const AT_ONCE: usize = 8;
 
 /// What a probe brought back.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// The plain reading of each address, and after it the one past caches.
+    /// The plain answer of each address, and after it the one past caches.
     pub edges: Vec<Edge>,
-    /// How many addresses were not asked this time.
+    /// How many addresses, of all hosts, were not asked this time.
     pub left_out: usize,
     /// From the start to the last byte.
     pub took: Duration,
 }
 
-/// One reading.
+/// One way to read both documents, and what came.
 #[derive(Clone, Debug)]
 pub struct Edge {
     /// Which address was asked; `None` where there is only one way: an address in the URL, a proxy, an unknown name.
     pub address: Option<SocketAddr>,
+    /// Which address was asked for a key set at another host.
+    pub keys_at: Option<SocketAddr>,
     /// How it was asked.
     pub way: Way,
     /// What came.
-    pub report: Report,
+    pub report: VerifyReport,
 }
 
 /// How an address is asked.
@@ -69,12 +72,19 @@ pub enum Way {
 }
 
 impl fmt::Display for Edge {
-    /// What the record calls it: `192.0.2.7`, `192.0.2.7 past caches`.
+    /// What the record calls it: `192.0.2.7`, `192.0.2.7 past caches`, `192.0.2.7, keys at 198.51.100.1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let write = |f: &mut fmt::Formatter<'_>, address: SocketAddr| match address.port() {
+            0 => write!(f, "{}", address.ip()),
+            _ => write!(f, "{address}"),
+        };
         match self.address {
-            Some(address) if address.port() == 0 => write!(f, "{}", address.ip())?,
-            Some(address) => write!(f, "{address}")?,
+            Some(address) => write(f, address)?,
             None => f.write_str("the host")?,
+        }
+        if let Some(address) = self.keys_at {
+            f.write_str(", keys at ")?;
+            write(f, address)?;
         }
         match self.way {
             Way::Plain => Ok(()),
@@ -84,86 +94,46 @@ impl fmt::Display for Edge {
 }
 
 impl Verifier {
-    /// Reads `place` at each address of its host. `nonce` must be another one each time. Never fails: what cannot be
-    /// read is a finding. Takes at most eight times the timeout.
-    pub async fn probe(&self, place: Place<'_>, expected: &Expectation, nonce: u64) -> Probe {
+    /// Reads `place` at each address of each host on the way to the keys. `nonce` must be another one each time. Never
+    /// fails: what cannot be read is a finding. Takes at most twelve times the timeout.
+    pub async fn probe(&self, place: IssuerPlace<'_>, expected: &Expectation, nonce: u64) -> Probe {
         let started = Instant::now();
-        let (host, mut addresses) =
-            self.reader.edges(&place.url(DocumentKind::Discovery)).await.unwrap_or_default();
-        let left_out = addresses.len().saturating_sub(ADDRESSES);
-        if left_out > 0 {
-            let start = nonce.wrapping_mul(ADDRESSES as u64) % addresses.len() as u64;
-            addresses.rotate_left(usize::try_from(start).unwrap_or_default());
-            addresses.truncate(ADDRESSES);
-        }
+        let found = self.reader.find(&place.url(DocumentKind::Discovery)).await;
+        let (host, mut addresses) = match found {
+            HostAddresses::Given { host, addresses } | HostAddresses::Resolved { host, addresses } => {
+                (host, addresses)
+            }
+            HostAddresses::OneWay { .. } | HostAddresses::NotFound(_) => (String::new(), Vec::new()),
+        };
+        let left_out = leave_out(&mut addresses, nonce);
         let mut ways: Vec<Option<SocketAddr>> = addresses.into_iter().map(Some).collect();
         if ways.is_empty() {
             ways.push(None);
         }
-        let mut edges = Vec::new();
-        for some in ways.chunks(AT_ONCE) {
-            edges.extend(self.ask(some, (place, &host, expected), nonce).await);
-        }
-        Probe { edges, left_out, took: started.elapsed() }
-    }
-
-    /// Asks some addresses at the same time.
-    async fn ask(
-        &self,
-        addresses: &[Option<SocketAddr>],
-        (place, host, expected): (Place<'_>, &str, &Expectation),
-        nonce: u64,
-    ) -> Vec<Edge> {
-        let mut tasks = JoinSet::new();
-        for (position, address) in addresses.iter().copied().enumerate() {
-            let reader = match address {
-                Some(address) => self.reader.at(host, address),
-                None => Ok(self.reader.clone()),
-            };
-            let (issuer, base) = (place.issuer.clone(), place.base.map(str::to_owned));
-            tasks.spawn(async move {
-                (position, address, both_ways(&reader, (&issuer, base.as_deref()), nonce).await)
-            });
-        }
-        let mut answers = tasks.join_all().await;
-        answers.sort_by_key(|(position, ..)| *position);
-        let edges = answers.into_iter().flat_map(|(_, address, got)| {
-            [Way::Plain, Way::PastCaches].into_iter().zip(got).map(move |(way, got)| (address, way, got))
-        });
+        let read = self.read_everywhere(ProbeTask { place, nonce }, &host, &ways).await;
         let unhindered = Expectation { cache: expected.cache, ..Expectation::none() };
-        let judged = edges.map(|(address, way, got)| {
-            let expected = if way == Way::Plain { expected } else { &unhindered };
-            Edge { address, way, report: self.judge(place.issuer, expected, got) }
+        let edges = read.routes.into_iter().map(|route| {
+            let expected = if route.way == Way::Plain { expected } else { &unhindered };
+            let report = self.judge(place.issuer, expected, route.fetches);
+            Edge { address: route.address, keys_at: route.keys_at, way: route.way, report }
         });
-        judged.collect()
+        Probe { edges: edges.collect(), left_out: left_out + read.left_out, took: started.elapsed() }
     }
 }
 
-async fn both_ways(
-    reader: &Result<Reader, VerifierError>,
-    (issuer, base): (&IssuerUrl, Option<&str>),
-    nonce: u64,
-) -> [Got; 2] {
-    let place = Place { issuer, base };
-    let reader = match reader {
-        Ok(reader) => reader,
-        Err(error) => {
-            let (url, kind) = (place.url(DocumentKind::Discovery), FailureKind::Other(error.to_string()));
-            let failure = FetchError { url, kind, elapsed: Duration::ZERO };
-            return [(Err(failure.clone()), None), (Err(failure), None)];
-        }
-    };
-    tokio::join!(read(reader, place, None), read(reader, place, Some(nonce))).into()
-}
-
-/// The URL of the same document that no cache has an answer for.
-pub(super) fn past_caches(url: &str, nonce: u64) -> String {
-    let separator = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{separator}chancery-probe={nonce}")
+/// Takes of more addresses than are asked another part each time. How many are left out.
+fn leave_out<T>(addresses: &mut Vec<T>, nonce: u64) -> usize {
+    let left_out = addresses.len().saturating_sub(ADDRESSES);
+    if left_out > 0 {
+        let start = nonce.wrapping_mul(ADDRESSES as u64) % addresses.len() as u64;
+        addresses.rotate_left(usize::try_from(start).unwrap_or_default());
+        addresses.truncate(ADDRESSES);
+    }
+    left_out
 }
 
 impl Probe {
-    /// The readings as relying parties make them.
+    /// What came to those who ask as relying parties do.
     pub fn plain(&self) -> impl Iterator<Item = &Edge> {
         self.edges.iter().filter(|edge| edge.way == Way::Plain)
     }
@@ -191,7 +161,7 @@ impl Probe {
         });
         let mut all: Vec<Finding> = located.chain(difference::findings(self)).collect();
         all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        all
+        bounded(all)
     }
 
     /// Whether a question past caches was answered.
@@ -201,47 +171,88 @@ impl Probe {
 
     /// What this says about the keys in a view, by the table at the head of this module. `answered_before` is whether
     /// a question past the caches of this view was ever answered.
-    pub fn sighting(&self, view: &str, answered_before: bool) -> Sighting {
+    pub fn observation(&self, view: &str, answered_before: bool) -> Observation {
         let answers = answered_before || self.answers_past_caches();
-        let edges = self.edges.iter().filter_map(|edge| Some((edge.to_string(), edge.sight(answers)?)));
-        Sighting { view: view.to_owned(), edges: edges.collect(), took: self.took }
+        let edges = self.edges.iter().filter_map(|edge| Some((edge.to_string(), edge.keys(answers)?)));
+        Observation { view: view.to_owned(), edges: edges.collect(), took: self.took }
     }
 }
 
 impl Edge {
     fn statuses(&self) -> [Option<u16>; 2] {
-        let status = |kind| self.report.reading.fetched(kind).map(|fetched| fetched.status);
+        let status = |kind| self.report.fetches.fetched(kind).map(|fetched| fetched.status);
         [status(DocumentKind::Discovery), status(DocumentKind::Jwks)]
     }
 
     /// What it says about the keys; `None` when the server does not take the question.
-    fn sight(&self, answers_past_caches: bool) -> Option<EdgeSight> {
+    fn keys(&self, answers_past_caches: bool) -> Option<EdgeObservation> {
         let refused = self.statuses().into_iter().flatten().any(|status| (400..500).contains(&status));
         if self.way == Way::PastCaches && refused && !answers_past_caches {
             return None;
         }
+        if let Some(why) = &self.report.fetches.jwks_refused {
+            return Some(EdgeObservation::Unreadable(why.clone()));
+        }
         for kind in [DocumentKind::Discovery, DocumentKind::Jwks] {
-            if let Some(failure) = self.report.reading.failure(kind) {
-                return Some(EdgeSight::Unreadable(failure.kind.to_string()));
+            if let Some(failure) = self.report.fetches.failure(kind) {
+                return Some(EdgeObservation::Unreadable(shortened(&failure.kind)));
             }
-            match self.report.reading.fetched(kind).map(|fetched| fetched.status) {
+            match self.report.fetches.fetched(kind).map(|fetched| fetched.status) {
                 None | Some(200 | 401 | 403 | 404 | 410) => {}
-                Some(status) => return Some(EdgeSight::Unreadable(format!("the {kind} answered {status}"))),
+                Some(status) => {
+                    return Some(EdgeObservation::Unreadable(format!("the {kind} answered {status}")));
+                }
             }
         }
-        Some(EdgeSight::Read(Seen {
+        Some(EdgeObservation::Read(EdgeKeys {
             kids: self.report.visible.iter().cloned().collect(),
+            others: 0,
             age: self.age(),
-            max_age: self.report.max_age,
+            lifetime: self.report.max_age,
         }))
     }
 
     /// How long the older of the two documents had been in a cache.
     fn age(&self) -> Option<Duration> {
         let ages = [DocumentKind::Discovery, DocumentKind::Jwks].into_iter().filter_map(|kind| {
-            let age = self.report.reading.fetched(kind)?.headers.age.as_deref()?;
+            let age = self.report.fetches.fetched(kind)?.headers.age.as_deref()?;
             age.trim().parse().ok().map(Duration::from_secs)
         });
         ages.max()
     }
+}
+
+/// Why an edge could not be read, which a server has a say in, for a record and a log.
+fn shortened(why: &impl fmt::Display) -> String {
+    const SHOWN: usize = 200;
+    let why = escaped(why).to_string();
+    match why.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}\u{2026}", why.get(..end).unwrap_or_default()),
+        None => why,
+    }
+}
+
+/// Leaves of each rule the first few findings, and one that says how many more there are.
+fn bounded(findings: Vec<Finding>) -> Vec<Finding> {
+    const SHOWN: usize = 3;
+    let mut all: Vec<Finding> = Vec::new();
+    let mut more: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in findings {
+        let of_rule = all.iter().filter(|known| known.rule == finding.rule).count();
+        if of_rule < SHOWN {
+            all.push(finding);
+            continue;
+        }
+        let number = more.entry(finding.rule).or_default();
+        *number += 1;
+        if of_rule == SHOWN {
+            all.push(finding);
+        }
+    }
+    for (rule, number) in more.into_iter().filter(|(_, number)| *number > 1) {
+        if let Some(last) = all.iter_mut().rfind(|finding| finding.rule == rule) {
+            last.message = format!("{}; and {} more like this", last.message, number - 1);
+        }
+    }
+    all
 }

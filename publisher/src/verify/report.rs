@@ -7,22 +7,24 @@ use chancery_core::{DocumentKind, IssuerUrl, KeyId};
 use serde::{Serialize, Serializer};
 
 use super::failure::FetchError;
-use super::fetch::Fetched;
+use super::fetch::FetchedDocument;
 
 /// What the reader brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct DocumentFetches {
     /// The GET of the discovery document.
-    pub discovery: Result<Fetched, FetchError>,
+    pub discovery: Result<FetchedDocument, FetchError>,
     /// The GET of the advertised `jwks_uri`; `None` when there was none that could be read.
-    pub jwks: Option<Result<Fetched, FetchError>>,
+    pub jwks: Option<Result<FetchedDocument, FetchError>>,
+    /// Why the advertised `jwks_uri` was not asked for although it could be read: it leads into somebody's network.
+    pub jwks_refused: Option<String>,
     /// Whether certificates were checked against a CA that others may not have.
     pub private_trust: bool,
 }
 
-impl Reading {
+impl DocumentFetches {
     /// The answer for one document, of whatever status, if there was one.
-    pub fn fetched(&self, kind: DocumentKind) -> Option<&Fetched> {
+    pub fn fetched(&self, kind: DocumentKind) -> Option<&FetchedDocument> {
         match kind {
             DocumentKind::Discovery => self.discovery.as_ref().ok(),
             DocumentKind::Jwks => self.jwks.as_ref()?.as_ref().ok(),
@@ -51,11 +53,11 @@ pub struct PublishedKey {
 
 /// What an anonymous relying party sees of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// Whose documents were read.
     pub issuer: IssuerUrl,
     /// What came.
-    pub reading: Reading,
+    pub fetches: DocumentFetches,
     /// The entries of the JWKS, in its order; none when it could not be read.
     pub keys: Vec<PublishedKey>,
     /// What is wrong, the worst first.
@@ -67,7 +69,7 @@ pub struct Report {
     pub max_age: Option<Duration>,
 }
 
-impl Report {
+impl VerifyReport {
     /// How bad the worst finding is.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
@@ -85,13 +87,13 @@ impl Report {
 
     /// How long one document took, if it came.
     pub fn latency(&self, kind: DocumentKind) -> Option<Duration> {
-        self.reading.fetched(kind).map(|fetched| fetched.elapsed)
+        self.fetches.fetched(kind).map(|fetched| fetched.elapsed)
     }
 }
 
-impl Serialize for Report {
+impl Serialize for VerifyReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let document = |kind| Wire::of(&self.reading, kind);
+        let document = |kind| Wire::of(&self.fetches, kind);
         WireReport {
             issuer: self.issuer.as_str(),
             good: self.is_good(),
@@ -122,13 +124,13 @@ struct WireReport<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Wire<'a> {
-    Answer(&'a Fetched),
+    Answer(&'a FetchedDocument),
     Failure(&'a FetchError),
 }
 
 impl<'a> Wire<'a> {
-    fn of(reading: &'a Reading, kind: DocumentKind) -> Option<Self> {
-        reading.fetched(kind).map(Self::Answer).or_else(|| reading.failure(kind).map(Self::Failure))
+    fn of(fetches: &'a DocumentFetches, kind: DocumentKind) -> Option<Self> {
+        fetches.fetched(kind).map(Self::Answer).or_else(|| fetches.failure(kind).map(Self::Failure))
     }
 }
 

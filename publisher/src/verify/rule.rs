@@ -34,6 +34,8 @@ pub const DISCOVERY_INCOMPLETE: &str = "discovery-incomplete";
 pub const ISSUER_MISMATCH: &str = "issuer-mismatch";
 /// A JWKS at a place where it is not ours, or not everybody's to read.
 pub const JWKS_URI_ELSEWHERE: &str = "jwks-uri-elsewhere";
+/// A JWKS in a network where the issuer is not, which was not asked for.
+pub const JWKS_NOT_ASKED: &str = "jwks-not-asked";
 /// Something that is not a JWKS.
 pub const JWKS_MALFORMED: &str = "jwks-malformed";
 /// Members beside `keys` at the top of a JWKS. [`chancery_core::lint`] looks into the keys.
@@ -56,7 +58,7 @@ pub const CACHE_LAGS: &str = "cache-lags";
 pub const ORIGIN_LAGS: &str = "origin-lags";
 
 /// All rules, in the order in which they are applied.
-pub const ALL: [&str; 26] = [
+pub const ALL: [&str; 27] = [
     UNREACHABLE,
     TLS_UNTRUSTED,
     TLS_PRIVATE_CA,
@@ -73,6 +75,7 @@ pub const ALL: [&str; 26] = [
     DISCOVERY_INCOMPLETE,
     ISSUER_MISMATCH,
     JWKS_URI_ELSEWHERE,
+    JWKS_NOT_ASKED,
     JWKS_MALFORMED,
     MEMBERS,
     ALGORITHMS_MISSING,

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chancery_core::jwks::ObservedJwks;
-use chancery_core::publication::{Desired, Known, StoredObject, Version};
-use chancery_core::{CachePolicy, DocumentKind, DocumentSet, Jwks, KeyId, Owner, PublicKey};
+use chancery_core::publication::{Desired, Returning, StoredObject, Version, WriterMemory};
+use chancery_core::{
+    CachePolicy, DocumentKind, DocumentSet, Jwks, KeyId, Owner, PublicKey, WithdrawalCause, Withdrawals,
+};
 use chancery_publisher::store::memory::MemoryStore;
-use chancery_publisher::store::{Operation, Put, Reading};
+use chancery_publisher::store::{ConditionalRead, Operation, Put};
 use chancery_publisher::{DocumentStore, StoreError, StoreErrorKind, publish};
 
 /// What happens to one operation.
@@ -88,6 +90,7 @@ impl FaultyStore {
             path: path.to_owned(),
             cause: "a fault of the test".into(),
             remedy: "none",
+            request_id: None,
         }
     }
 
@@ -116,7 +119,7 @@ impl FaultyStore {
 
 #[async_trait]
 impl DocumentStore for FaultyStore {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         let fault = self.read_faults.lock().unwrap().pop_front().unwrap_or(Fault::None);
         self.suffer(fault, (Operation::Read, path), self.memory.read_unless(path, known)).await
@@ -155,7 +158,7 @@ impl Watched {
 
 #[async_trait]
 impl DocumentStore for Watched {
-    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<Reading, StoreError> {
+    async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
         self.inner.read_unless(path, known).await
     }
 
@@ -197,10 +200,18 @@ pub fn ids(numbers: impl IntoIterator<Item = u8>) -> BTreeSet<KeyId> {
     numbers.into_iter().map(id).collect()
 }
 
-/// Tombstones as a writer keeps them.
-pub fn in_order(ids: &BTreeSet<KeyId>) -> Vec<KeyId> {
-    ids.iter().cloned().collect()
+/// These keys, withdrawn as a pipeline withdraws them.
+pub fn withdrawals(ids: &BTreeSet<KeyId>) -> Withdrawals {
+    Withdrawals::of(ids.iter().cloned(), WithdrawalCause::Retired, 1)
 }
+
+/// A pipeline that may publish again what it has withdrawn.
+pub const PIPELINE: WriterMemory<'static> = WriterMemory::Stateless {
+    writer_key: None,
+    returning: Returning::Allowed,
+    may_empty: false,
+    first_decision: 1,
+};
 
 /// The documents for keys, of which there is one at least.
 pub fn documents(keys: &[u8]) -> DocumentSet {
@@ -208,13 +219,13 @@ pub fn documents(keys: &[u8]) -> DocumentSet {
     DocumentSet::new("https://id.example.com/a".parse().unwrap(), jwks, CachePolicy::default())
 }
 
-pub async fn publish_keys(store: &dyn DocumentStore, keys: &[u8], tombstones: &BTreeSet<KeyId>) {
-    let (documents, owner, tombstones) = (documents(keys), owner(), in_order(tombstones));
+pub async fn publish_keys(store: &dyn DocumentStore, keys: &[u8], withdrawn: &BTreeSet<KeyId>) {
+    let (documents, owner, withdrawals) = (documents(keys), owner(), withdrawals(withdrawn));
     let desired = Desired {
         documents: &documents,
-        tombstones: &tombstones,
+        withdrawals: &withdrawals,
         owner: &owner,
-        known: Known::Stateless,
+        memory: PIPELINE,
         adopt_unmarked: false,
     };
     publish(store, desired).await.unwrap();

@@ -19,7 +19,7 @@ use chancery_core::profile::RelyingParty;
 use chancery_core::{CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, PublicKey};
 use chancery_publisher::verify::failure::{CertificateFault, FailureKind};
 use chancery_publisher::verify::fetch::Route;
-use chancery_publisher::verify::report::Report;
+use chancery_publisher::verify::report::VerifyReport;
 use chancery_publisher::verify::{Expectation, Trust, Verifier, VerifierError, VerifyOptions, rule};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -68,12 +68,12 @@ fn options(authority: &Authority, address: SocketAddr) -> VerifyOptions {
     }
 }
 
-async fn verify(options: VerifyOptions) -> Report {
+async fn verify(options: VerifyOptions) -> VerifyReport {
     Verifier::new(options).unwrap().verify(&issuer(), &Expectation::none()).await
 }
 
 /// The report on an issuer whose answers were changed.
-async fn verify_changed(change: impl FnOnce(&mut BTreeMap<String, Answer>)) -> Report {
+async fn verify_changed(change: impl FnOnce(&mut BTreeMap<String, Answer>)) -> VerifyReport {
     let authority = Authority::new();
     let mut answers = answers(&documents());
     change(&mut answers);
@@ -81,13 +81,13 @@ async fn verify_changed(change: impl FnOnce(&mut BTreeMap<String, Answer>)) -> R
     verify(options(&authority, server.address)).await
 }
 
-fn rules(report: &Report) -> Vec<&'static str> {
+fn rules(report: &VerifyReport) -> Vec<&'static str> {
     let worse = report.findings.iter().filter(|finding| finding.rule != rule::TLS_PRIVATE_CA);
     worse.map(|finding| finding.rule).collect()
 }
 
-fn failure(report: &Report, kind: DocumentKind) -> &FailureKind {
-    &report.reading.failure(kind).unwrap().kind
+fn failure(report: &VerifyReport, kind: DocumentKind) -> &FailureKind {
+    &report.fetches.failure(kind).unwrap().kind
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_well_run_issuer_is_visible_over_http_1_and_2() {
         assert_eq!(rules(&report), [""; 0], "{:#?}", report.findings);
         assert!(report.is_good() && report.shows(documents.jwks().keys()[0].key_id()));
         for kind in DocumentKind::ALL {
-            let fetched = report.reading.fetched(kind).unwrap();
+            let fetched = report.fetches.fetched(kind).unwrap();
             assert_eq!(fetched.protocol, spoken);
             assert_eq!(fetched.body, documents.document(kind).bytes);
             assert_eq!((fetched.peer, fetched.route), (Some(server.address), Route::Given));
@@ -338,7 +338,7 @@ async fn a_proxy_is_used_when_it_is_named() {
     let options = VerifyOptions { proxy: Some(format!("http://{address}")), ..options(&authority, to) };
     let report = verify(options).await;
     assert_eq!(rules(&report), [""; 0], "{:#?}", report.findings);
-    assert_eq!(report.reading.fetched(DocumentKind::Jwks).unwrap().route, Route::Proxied);
+    assert_eq!(report.fetches.fetched(DocumentKind::Jwks).unwrap().route, Route::Proxied);
 }
 
 /// A proxy that connects everybody to `server`.

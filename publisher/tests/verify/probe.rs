@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use chancery_core::visibility::{EdgeSight, Seen};
+use chancery_core::visibility::{EdgeKeys, EdgeObservation};
 use chancery_core::{CachePolicy, DocumentSet, Jwks, KeyId, PublicKey};
 use chancery_publisher::verify::probe::{Probe, Way};
-use chancery_publisher::verify::{Expectation, Place, Verifier, VerifyOptions, rule};
+use chancery_publisher::verify::{Expectation, IssuerPlace, Verifier, VerifyOptions, rule};
 
 use super::server::{Answer, Authority, Certificate, Manner, Server};
 use super::{DISCOVERY, JWKS, answers, issuer, options};
@@ -57,7 +57,7 @@ impl Stage {
 }
 
 async fn probe(options: VerifyOptions, expected: &Expectation) -> Probe {
-    let place = Place { issuer: &issuer(), base: None };
+    let place = IssuerPlace { issuer: &issuer(), base: None };
     Verifier::new(options).unwrap().probe(place, expected, 7).await
 }
 
@@ -81,12 +81,12 @@ fn message(probe: &Probe, rule: &str) -> String {
 }
 
 /// What each edge says: its kids, or none where it could not be read.
-fn sights(probe: &Probe, answered_before: bool) -> Vec<Option<BTreeSet<KeyId>>> {
-    let kids = |sight: &EdgeSight| match sight {
-        EdgeSight::Read(Seen { kids, .. }) => Some(kids.clone()),
-        EdgeSight::Unreadable(_) => None,
+fn keys_at_edges(probe: &Probe, answered_before: bool) -> Vec<Option<BTreeSet<KeyId>>> {
+    let kids = |edge: &EdgeObservation| match edge {
+        EdgeObservation::Read(EdgeKeys { kids, .. }) => Some(kids.clone()),
+        EdgeObservation::Unreadable(_) => None,
     };
-    probe.sighting("v", answered_before).edges.values().map(kids).collect()
+    probe.observation("v", answered_before).edges.values().map(kids).collect()
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn every_address_is_asked_under_the_name_of_the_host_plain_and_past_caches
         assert!(server.seen().handshakes.len() == 4, "a connection for each");
     }
     let everything = Some(ids(&stage.keys));
-    assert_eq!(sights(&probe, false), vec![everything; 4]);
+    assert_eq!(keys_at_edges(&probe, false), vec![everything; 4]);
 }
 
 #[tokio::test]
@@ -133,8 +133,8 @@ async fn an_address_that_lags_and_one_that_is_down_are_named() {
     options.addresses.insert("id.example.com", closed);
     let probe = self::probe(options, &Expectation::none()).await;
     assert_eq!(rules(&probe), [rule::UNREACHABLE]);
-    let sights = sights(&probe, false);
-    assert_eq!(sights.iter().filter(|sight| sight.is_none()).count(), 2, "{sights:?}");
+    let shown = keys_at_edges(&probe, false);
+    assert_eq!(shown.iter().filter(|edge| edge.is_none()).count(), 2, "{shown:?}");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_cache_that_lags_is_told_from_an_origin_that_lost_a_key() {
         "{}",
         message(&lags, rule::CACHE_LAGS)
     );
-    assert_eq!(sights(&lags, false), [Some(ids(&stage.keys[..1])), Some(ids(&stage.keys))]);
+    assert_eq!(keys_at_edges(&lags, false), [Some(ids(&stage.keys[..1])), Some(ids(&stage.keys))]);
 
     let lost = stage.probe(&[&cached(&stage.new, &stage.old)]).await;
     assert_eq!(rules(&lost), [rule::ORIGIN_LAGS]);
@@ -161,8 +161,12 @@ async fn a_server_that_refuses_the_query_hides_nothing_and_an_origin_that_lost_t
         let refusing = cached(&stage.new, &with_status(&stage.new, status));
         let probe = stage.probe(&[&refusing]).await;
         assert_eq!(rules(&probe), [""; 0], "{status}");
-        assert_eq!(sights(&probe, false), [Some(ids(&stage.keys))], "{status}: the question was refused");
-        let answered_before = sights(&probe, true);
+        assert_eq!(
+            keys_at_edges(&probe, false),
+            [Some(ids(&stage.keys))],
+            "{status}: the question was refused"
+        );
+        let answered_before = keys_at_edges(&probe, true);
         let expected = if matches!(status, 403 | 404) { Some(BTreeSet::new()) } else { None };
         assert_eq!(answered_before, [Some(ids(&stage.keys)), expected], "{status}: it had answered before");
     }
@@ -192,7 +196,7 @@ async fn statuses_and_broken_documents_are_gaps_or_prove_nothing() {
         ("not JSON", garbled(stage.new.clone()), nothing),
         ("cut off", cut(stage.new.clone()), None),
     ] {
-        let plain = sights(&stage.probe(&[&answers]).await, false).into_iter().next();
+        let plain = keys_at_edges(&stage.probe(&[&answers]).await, false).into_iter().next();
         assert_eq!(plain, Some(expected), "{what}");
     }
 }
@@ -202,18 +206,20 @@ async fn headers_are_carried_into_the_record_and_a_name_without_an_address_is_on
     let stage = Stage::new();
     let mut aged = stage.new.clone();
     aged.get_mut(JWKS).unwrap().headers.push(("age", "17".to_owned()));
-    let sighting = stage.probe(&[&aged]).await.sighting("v", false);
-    assert_eq!(sighting.view, "v");
-    let EdgeSight::Read(seen) = sighting.edges.values().next().unwrap() else { panic!("{sighting:?}") };
-    assert_eq!((seen.age, seen.max_age), (Some(Duration::from_secs(17)), Some(Duration::from_secs(600))));
+    let observation = stage.probe(&[&aged]).await.observation("v", false);
+    assert_eq!(observation.view, "v");
+    let EdgeObservation::Read(seen) = observation.edges.values().next().unwrap() else {
+        panic!("{observation:?}")
+    };
+    assert_eq!((seen.age, seen.lifetime), (Some(Duration::from_secs(17)), Some(Duration::from_secs(600))));
 
     let server = Server::start(&stage.authority, Certificate::default(), stage.new.clone()).await;
     let options = options(&stage.authority, server.address);
-    let place = Place { issuer: &issuer(), base: Some("https://nobody.invalid") };
+    let place = IssuerPlace { issuer: &issuer(), base: Some("https://nobody.invalid") };
     let probe = Verifier::new(options).unwrap().probe(place, &Expectation::none(), 1).await;
     let names: Vec<String> = probe.edges.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["the host", "the host past caches"]);
-    assert_eq!(sights(&probe, false), [None, None]);
+    assert_eq!(keys_at_edges(&probe, false), [None, None]);
 }
 
 #[tokio::test]
@@ -228,11 +234,70 @@ async fn of_many_addresses_a_part_is_asked_and_the_rest_next_time() {
     let verifier = Verifier::new(options).unwrap();
     let mut asked = BTreeSet::new();
     for nonce in 0..2 {
-        let place = Place { issuer: &issuer(), base: None };
+        let place = IssuerPlace { issuer: &issuer(), base: None };
         let probe = verifier.probe(place, &Expectation::none(), nonce).await;
         assert_eq!((probe.plain().count(), probe.left_out), (32, 8));
         assert!(rules(&probe).contains(&rule::EDGES_LEFT_OUT));
         asked.extend(probe.edges.iter().map(|edge| edge.address));
     }
     assert_eq!(asked.len(), 40);
+}
+
+/// The discovery document with its key set at another place.
+fn with_keys_at(answers: &Answers, jwks_uri: &str) -> Answers {
+    let mut answers = answers.clone();
+    let discovery = answers.get_mut(DISCOVERY).unwrap();
+    let text = String::from_utf8(discovery.body.clone()).unwrap();
+    discovery.body = text.replace(&issuer().jwks_uri(), jwks_uri).into_bytes();
+    answers
+}
+
+#[tokio::test]
+async fn every_address_of_the_host_of_the_key_set_is_an_edge() {
+    let stage = Stage::new();
+    let jwks_uri = format!("https://keys.example.com{JWKS}");
+    let front = with_keys_at(&stage.new, &jwks_uri);
+    let documents = Server::start(&stage.authority, Certificate::default(), front).await;
+    let named = || Certificate { name: "keys.example.com", ..Certificate::default() };
+    let new = Server::start(&stage.authority, named(), stage.new.clone()).await;
+    let lagging = Server::start(&stage.authority, named(), stage.old.clone()).await;
+    let mut options = options(&stage.authority, documents.address);
+    options.addresses.insert("keys.example.com", new.address);
+    options.addresses.insert("keys.example.com", lagging.address);
+    let probe = probe(options, &Expectation::of_keys(ids(&stage.keys))).await;
+
+    let mut seen: Vec<(bool, usize)> = Vec::new();
+    for (name, edge) in probe.observation("v", false).edges {
+        assert!(name.contains(", keys at 127.0.0.1:"), "{name}");
+        let EdgeObservation::Read(keys) = edge else { panic!("{name}: {edge:?}") };
+        seen.push((name.ends_with("past caches"), keys.kids.len()));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [(false, 1), (false, 2), (true, 1), (true, 2)], "one edge of four lags");
+    assert!(rules(&probe).contains(&rule::EDGES_DIFFER), "{:?}", rules(&probe));
+    // The key set is not looked for where it is not.
+    assert!(documents.seen().requests.iter().all(|(line, _)| !line.contains(JWKS)));
+}
+
+#[tokio::test]
+async fn a_key_set_in_a_network_where_the_issuer_is_not_is_not_asked_for() {
+    let stage = Stage::new();
+    for host in ["169.254.169.254", "10.0.0.1", "[fd00::1]", "kubernetes.default.svc", "0.0.0.0.nip.internal"]
+    {
+        let front = with_keys_at(&stage.new, &format!("https://{host}/latest/meta-data"));
+        let probe = stage.probe(&[&front]).await;
+        assert!(rules(&probe).contains(&rule::JWKS_NOT_ASKED), "{host}: {:?}", rules(&probe));
+        assert_eq!(keys_at_edges(&probe, false), [None, None], "{host}: nothing is proven");
+        assert!(probe.edges.iter().all(|edge| edge.report.fetches.jwks.is_none()), "{host}");
+    }
+    // Where the issuer itself is, and where an operator allows it.
+    let keys = Server::start(
+        &stage.authority,
+        Certificate { name: "127.0.0.1", ..Certificate::default() },
+        stage.new.clone(),
+    )
+    .await;
+    let front = with_keys_at(&stage.new, &format!("https://127.0.0.1:{}{JWKS}", keys.address.port()));
+    let probe = stage.probe(&[&front]).await;
+    assert_eq!(keys_at_edges(&probe, false), vec![Some(ids(&stage.keys)); 2]);
 }

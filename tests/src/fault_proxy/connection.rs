@@ -7,8 +7,7 @@ use http_body_util::Full;
 use hyper::Response;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::net::TcpStream;
 
 use super::{Answer, Shared, lock};
 
@@ -55,16 +54,8 @@ impl From<anyhow::Error> for Ending {
     }
 }
 
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Ends the connections with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(converse(stream, shared.clone()));
-    }
-}
-
 /// Serves requests until the connection ends. What HTTP forbids is written past the HTTP server, which goes on after it.
-async fn converse(mut stream: TcpStream, shared: Arc<Shared>) {
+pub(super) async fn converse(mut stream: TcpStream, shared: Arc<Shared>) {
     loop {
         let ending = Mutex::new(None);
         let service = hyper::service::service_fn(async |request| {

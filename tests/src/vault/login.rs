@@ -1,5 +1,6 @@
 //! Logins: of workloads at the JWT method, and of whoever configures it at the Kubernetes method.
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -68,8 +69,8 @@ impl State {
     }
 
     pub(super) fn kubernetes_login(&mut self, body: &Value) -> Answer {
-        let fields = body.as_object().map(|body| body.keys().map(String::as_str).collect::<Vec<_>>());
-        if fields != Some(vec!["jwt", "role"]) {
+        let fields = body.as_object().map(|body| body.keys().map(String::as_str).collect::<BTreeSet<_>>());
+        if fields != Some(BTreeSet::from(["jwt", "role"])) {
             return refuse(400, &format!("expected jwt and role, got {fields:?}"));
         }
         let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -220,7 +220,7 @@ fn googles_limits_are_checked_before_anything_is_called() {
         let blocked = planned(&wanted, provider()).unwrap_err().to_string();
         assert!(blocked.contains(words), "{blocked}");
     }
-    let file = |name| crate::pem::read_public_keys(name).keys.remove(0);
+    let file = |name| crate::key_file::read_public_keys(name).keys.remove(0);
     for (key, word) in [
         (file(include_str!("../../../tests/data/p384.public.pem")), "P-384"),
         (file(include_str!("../../../tests/data/p521.public.pem")), "P-521"),

@@ -6,7 +6,7 @@
 
 use crate::jwks::JwksError;
 use crate::profile::{Acceptance, RelyingParty};
-use crate::upload::Held;
+use crate::upload::HeldKeys;
 use crate::{Algorithm, Jwks, KeyId, Owner, PublicKey};
 
 use super::{Oidc, TrustBlocked};
@@ -62,9 +62,9 @@ pub fn json(jwks: &Jwks) -> Result<String, UploadError> {
 ///
 /// # Errors
 /// When it is no JWKS.
-pub fn held(oidc: &Oidc, owner: Option<Owner>) -> Result<Held, UploadError> {
+pub fn held(oidc: &Oidc, owner: Option<Owner>) -> Result<HeldKeys, UploadError> {
     if oidc.jwks_json.is_empty() {
-        return Ok(Held { owner, ..Held::default() });
+        return Ok(HeldKeys { owner, ..HeldKeys::default() });
     }
-    Ok(Held { owner, ..Held::of_jwks(oidc.jwks_json.as_bytes())? })
+    Ok(HeldKeys { owner, ..HeldKeys::of_jwks(oidc.jwks_json.as_bytes())? })
 }

@@ -137,10 +137,11 @@ fn one_place_for_two_issuers_is_refused() {
 }
 
 #[test]
-fn documents_of_a_stranger_and_documents_twice_are_refused() {
+fn documents_of_an_issuer_that_has_gone_are_left_out_and_documents_twice_are_refused() {
     let policy = policy(&["https://a.example"], &[]).unwrap();
-    let stranger = DocumentTable::new(&[set("https://b.example")], &policy).unwrap_err();
-    assert_eq!(stranger, TableError::UnknownIssuer("https://b.example".parse().unwrap()));
+    let table = DocumentTable::new(&[set("https://b.example"), set("https://a.example")], &policy).unwrap();
+    assert_eq!(discovery(&table, "a.example", ""), "https://a.example");
+    assert_eq!(table.find("b.example", "/openid/v1/jwks"), Found::NoSuchHost);
     let twice =
         DocumentTable::new(&[set("https://a.example"), set("https://a.example")], &policy).unwrap_err();
     assert_eq!(twice, TableError::RepeatedIssuer("https://a.example".parse().unwrap()));

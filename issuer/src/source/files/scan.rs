@@ -1,16 +1,18 @@
 //! One look at key files.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read as _};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use chancery_core::pem::PublicKeys;
+use chancery_core::key_file::PublicKeys;
+use chancery_files::{Bounds, FileError, SecretFile};
 
-use crate::source::parts;
+use crate::source::parts::{self, PartLook, PartProblem};
 
 /// A thousand keys fit; a log or a device given by mistake does not.
-const LONGEST_FILE: u64 = 1 << 20;
+const BOUNDS: Bounds = Bounds::regular(1 << 20, Duration::from_secs(5));
 
 /// What of a folder counts as a key file: the names that kubeadm, cert-manager, OpenShift and openssl users give.
 const EXTENSIONS: [&str; 3] = ["pub", "pem", "crt"];
@@ -19,12 +21,12 @@ const EXTENSIONS: [&str; 3] = ["pub", "pem", "crt"];
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// Each file by its path, in the order to publish.
-    pub parts: Vec<(String, Result<PublicKeys, String>)>,
+    pub parts: Vec<PartLook>,
     /// What is wrong with the given paths themselves.
     pub missing: Vec<String>,
 }
 
-/// Looks at `paths`. A folder that cannot be listed stands in with those of its files that are in `known`.
+/// Looks at `paths`. A folder that cannot be listed stands in with those of its files that are in `known`, or by itself.
 pub(super) fn scan(paths: &[PathBuf], known: &BTreeSet<String>) -> Scan {
     let mut scan = Scan::default();
     for path in paths {
@@ -53,12 +55,13 @@ impl Scan {
                 }
             }
             Err(error) => {
-                let error = format!("cannot list its folder: {error}");
+                let problem =
+                    |text: &str| Err(PartProblem::Unreadable(format!("cannot list {text}: {error}")));
                 let lost = known.iter().filter(|name| Path::new(name).parent() == Some(folder));
                 let before = self.parts.len();
-                self.parts.extend(lost.map(|name| (name.clone(), Err(error.clone()))));
+                self.parts.extend(lost.map(|name| (name.clone(), problem("its folder"))));
                 if self.parts.len() == before {
-                    self.missing.push(format!("{}: {error}", folder.display()));
+                    self.parts.push((folder.display().to_string(), problem("it")));
                 }
             }
         }
@@ -67,13 +70,17 @@ impl Scan {
     /// Adds a file, unless it is not there.
     fn file(&mut self, path: &Path) -> bool {
         let outcome = match read(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return false,
-            Err(error) => Err(format!("cannot read it: {error}")),
-            Ok(text) => parts::public_keys(&text),
+            Err(_) if is_missing(path) => return false,
+            Err(error) => Err(PartProblem::Unreadable(crate::error_chain(&error))),
+            Ok(file) => public_keys(&file),
         };
         self.parts.push((path.display().to_string(), outcome));
         true
     }
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 fn key_files(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
@@ -90,16 +97,22 @@ fn key_files(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(files)
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    // Before opening: to open a pipe would wait for its writer.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("not a regular file"));
+/// Whether `path` is a folder that can be listed or a file that can be read.
+pub(super) fn readable(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_dir() {
+        return fs::read_dir(path).map(drop);
     }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST_FILE {
-        return Err(io::Error::other("longer than 1 MiB, so hardly a key file"));
-    }
+    chancery_files::read_secret(path, BOUNDS).map(drop).map_err(io::Error::other)
+}
+
+/// The PEM in a file, wiped on drop: it may hold a private key that was put there by mistake.
+fn read(path: &Path) -> Result<SecretFile, FileError> {
+    // The look as a whole has its time limit.
+    chancery_files::read_secret_blocking(path, BOUNDS)
+}
+
+fn public_keys(file: &SecretFile) -> Result<PublicKeys, PartProblem> {
     let der = "not text; convert a DER key with `openssl pkey -pubin -inform DER -in FILE -out FILE.pub`";
-    String::from_utf8(bytes).map_err(|_| io::Error::other(der))
+    let text = std::str::from_utf8(&file.bytes).map_err(|_| PartProblem::Unreadable(der.to_owned()))?;
+    parts::public_keys(text)
 }

@@ -2,13 +2,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use chancery_core::PublicKey;
-use chancery_core::residence::SourceId;
+use chancery_core::retention::SourceId;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::source::SourceEvent;
 use crate::source::tests::key;
+use crate::source::{SourceEvent, SourceHealth};
 
 /// Long enough that a test which needs the look now and then fails by its own patience instead.
 const NEVER: u64 = 3600;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A running source of `paths` in a folder of its own.
 struct Bench {
     dir: TempDir,
-    events: mpsc::Receiver<SourceEvent>,
+    events: mpsc::Receiver<Box<SourceEvent>>,
 }
 
 impl Bench {
@@ -35,7 +35,8 @@ impl Bench {
         };
         let files = Files::open(&config, dir.path()).unwrap();
         let (sender, events) = mpsc::channel(16);
-        let reporter = Reporter::new(SourceId { position: 0, name: "files".to_owned() }, sender);
+        let source = SourceId { position: 0, name: "files".to_owned() };
+        let reporter = SourceReporter::new(source, sender, SourceHealth::default());
         tokio::spawn(files.run(reporter));
         Self { dir, events }
     }
@@ -49,7 +50,7 @@ impl Bench {
     }
 
     async fn event(&mut self) -> SourceEvent {
-        timeout(PATIENCE, self.events.recv()).await.expect("no event").unwrap()
+        timeout(PATIENCE, self.events.recv()).await.expect("no event").map(|event| *event).unwrap()
     }
 
     /// Waits for the keys to be `expected`; failures on the way are allowed, other keys are not.
@@ -60,7 +61,7 @@ impl Bench {
                     return assert_eq!(keys.iter().collect::<Vec<_>>(), expected);
                 }
                 SourceEvent::Failed { .. } => {}
-                SourceEvent::Gone { .. } | SourceEvent::Found { .. } => panic!("files are not found or gone"),
+                other => panic!("files only list and fail: {other:?}"),
             }
         }
     }
@@ -223,7 +224,7 @@ fn a_missing_path_is_refused_before_the_start() {
         let paths = paths.iter().map(PathBuf::from).collect();
         let error =
             Files::open(&FilesSource { paths, poll_seconds: NonZeroU64::MIN }, dir.path()).unwrap_err();
-        crate::chain(&error)
+        crate::error_chain(&error)
     };
     let error = open(&["sa.pub"]);
     assert!(error.contains("sa.pub; give the path of") && error.contains("No such file"), "{error}");
@@ -234,5 +235,32 @@ fn a_missing_path_is_refused_before_the_start() {
 fn a_device_is_not_read() {
     let scan = scan::scan(&[PathBuf::from("/dev/zero")], &BTreeSet::new());
     let [(_, outcome)] = scan.parts.as_slice() else { panic!("{scan:?}") };
-    assert!(outcome.as_ref().unwrap_err().contains("not a regular file"));
+    assert!(outcome.as_ref().unwrap_err().to_string().contains("not a regular file"));
+}
+
+#[test]
+fn a_pipe_is_refused_before_the_start_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("sa.pub")).status().unwrap();
+    assert!(made.success());
+    let config = FilesSource { paths: vec!["sa.pub".into()], poll_seconds: NonZeroU64::MIN };
+    let error = crate::error_chain(&Files::open(&config, dir.path()).unwrap_err());
+    assert!(error.contains("sa.pub") && error.contains("not a regular file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_at_the_start_makes_the_listing_incomplete_until_it_can() {
+    let (one, two) = (key(), key());
+    let mut bench = Bench::start(&["."], |dir| {
+        fs::write(dir.join("a.pub"), one.to_pem()).unwrap();
+        fs::write(dir.join("b.pub"), &two.to_pem()[..60]).unwrap();
+    });
+    let SourceEvent::Listed { keys, unread, .. } = bench.event().await else { panic!() };
+    assert_eq!(keys, std::slice::from_ref(&one));
+    let [unread] = unread.as_slice() else { panic!("{unread:?}") };
+    assert!(unread.ends_with("b.pub"), "{unread}");
+    assert!(bench.fails().await.contains("b.pub"));
+    bench.write("b.pub", &two.to_pem());
+    let SourceEvent::Listed { keys, unread, .. } = bench.event().await else { panic!() };
+    assert_eq!((keys, unread), (vec![one, two], vec![]));
 }

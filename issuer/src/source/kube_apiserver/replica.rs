@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chancery_cluster::access::explain;
 use chancery_core::jwks::{ObservedJwk, ObservedJwks};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -10,9 +11,8 @@ use kube::client::Body;
 use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
-use crate::source::cluster::explain;
-use crate::source::parts::Reading;
-use crate::source::reporter::Reporter;
+use crate::source::parts::Listing;
+use crate::source::reporter::SourceReporter;
 
 /// Where every kube-apiserver serves its key set (`pkg/serviceaccount/openidmetadata.go`).
 const PATH: &str = "/openid/v1/jwks";
@@ -52,7 +52,7 @@ impl Replica {
     }
 
     /// Reads it for ever.
-    pub async fn run(self, mut reporter: Reporter) {
+    pub async fn run(self, mut reporter: SourceReporter) {
         let mut backoff = Backoff::new(self.poll, self.poll * SLOWEST);
         loop {
             match self.read().await {
@@ -69,7 +69,7 @@ impl Replica {
         }
     }
 
-    async fn read(&self) -> Result<Reading, String> {
+    async fn read(&self) -> Result<Listing, String> {
         let (status, body) = timeout(ANSWER_TIMEOUT, self.get())
             .await
             .map_err(|_| format!("no answer to GET {PATH} within {} s", ANSWER_TIMEOUT.as_secs()))??;
@@ -84,8 +84,9 @@ impl Replica {
         let answer = self.client.send(request).await.map_err(|error| explain(&error))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
-        let body =
-            body.map_err(|error| format!("cannot read the answer to GET {PATH}: {}", crate::chain(&*error)))?;
+        let body = body.map_err(|error| {
+            format!("cannot read the answer to GET {PATH}: {}", crate::error_chain(&*error))
+        })?;
         Ok((status, body.to_bytes().into()))
     }
 }
@@ -101,9 +102,9 @@ fn refusal(status: StatusCode) -> String {
 }
 
 /// The keys of a set. One entry that is none of Kubernetes' is skipped; a set without any is none.
-fn reading(body: &[u8]) -> Result<Reading, String> {
+fn reading(body: &[u8]) -> Result<Listing, String> {
     let jwks = ObservedJwks::parse(body).map_err(|error| format!("GET {PATH} answered what is {error}"))?;
-    let mut reading = Reading::default();
+    let mut reading = Listing::default();
     for (position, entry) in jwks.entries.into_iter().enumerate() {
         match (entry.is_kubernetes_key(), entry) {
             (true, ObservedJwk { key: Some(key), .. }) => reading.keys.push(key),

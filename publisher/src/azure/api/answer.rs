@@ -3,17 +3,18 @@
 use std::fmt;
 use std::time::Duration;
 
+use chancery_core::quoted::one_line;
 use chancery_core::trust::Call;
 use chancery_core::trust::azure::LIMIT;
-use reqwest::header::RETRY_AFTER;
 use serde::Deserialize;
 
 use crate::azure::first_line;
-use crate::trust::TrustError;
+use crate::limits::EXCERPT;
+use crate::trust::error::TrustError;
 
 /// One answer, whole.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct AzureAnswer {
     pub(crate) status: u16,
     pub(super) retry_after: Option<Duration>,
     pub(crate) body: Vec<u8>,
@@ -34,17 +35,12 @@ struct ErrorDetail {
     message: String,
 }
 
-impl Answer {
-    pub(super) async fn receive(response: reqwest::Response) -> Result<Self, reqwest::Error> {
-        let status = response.status().as_u16();
-        let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = response.bytes().await?.to_vec();
-        Ok(Self::of(status, asked.map(Duration::from_secs), body))
-    }
-
+impl AzureAnswer {
     pub(crate) fn of(status: u16, retry_after: Option<Duration>, body: Vec<u8>) -> Self {
         let error = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| body.error);
-        let (code, message) = error.map(|error| (error.code, first_line(&error.message))).unwrap_or_default();
+        let shown = |text: &str| one_line(text, EXCERPT);
+        let error = error.map(|error| (shown(&error.code), shown(&first_line(&error.message))));
+        let (code, message) = error.unwrap_or_default();
         Self { status, retry_after, body, code, message }
     }
 
@@ -85,7 +81,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for AzureAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
         let parts = [&self.code, &self.message];
@@ -99,9 +95,9 @@ mod tests {
 
     use super::*;
 
-    fn answer(status: u16, code: &str, message: &str) -> Answer {
+    fn answer(status: u16, code: &str, message: &str) -> AzureAnswer {
         let body = json!({ "error": { "code": code, "message": message } }).to_string();
-        Answer::of(status, None, body.into_bytes())
+        AzureAnswer::of(status, None, body.into_bytes())
     }
 
     #[test]

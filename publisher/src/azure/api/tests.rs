@@ -25,7 +25,8 @@ pub(crate) async fn scripted(
     answers: Vec<(&'static str, String)>,
 ) -> (Api, tokio::task::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let base = Endpoint::parse(&base, &EndpointRule::any_host()).unwrap();
     let asked = tokio::spawn(async move {
         let mut asked = Vec::new();
         for (status, body) in answers {
@@ -42,14 +43,14 @@ pub(crate) async fn scripted(
         }
         asked
     });
-    (Api::new(base, Arc::new(Fixed), transport::client(ATTEMPT).unwrap()), asked)
+    (Api::new(base, Arc::new(Fixed), transport::client(AZURE_CALL).unwrap()), asked)
 }
 
 #[tokio::test]
 async fn a_token_goes_along_and_a_refusal_does_not_repeat_it() {
     let error = r#"{"error":{"code":"AuthorizationFailed","message":"no"}}"#.to_owned();
     let (api, asked) = scripted(vec![("403 Forbidden", error)]).await;
-    let url = format!("{}x", api.base);
+    let url = format!("{}x", api.base());
     let call = Call { method: "GET", url, body: None, permission: "the/right", reason: String::new() };
     let refused = api.make(&call).await.unwrap_err();
     let [request] = asked.await.unwrap().try_into().unwrap();
@@ -57,7 +58,7 @@ async fn a_token_goes_along_and_a_refusal_does_not_repeat_it() {
     let text = format!("{refused} {refused:?}");
     assert!(text.contains("grant the/right") && text.contains("AuthorizationFailed"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
-    assert!(api.is_at(&format!("{}y?z", api.base)) && !api.is_at("https://management.azure.com.example/y"));
+    assert!(api.is_at(&format!("{}y?z", api.base())) && !api.is_at("https://management.azure.com.example/y"));
 }
 
 #[test]

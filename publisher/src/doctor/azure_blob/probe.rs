@@ -1,14 +1,17 @@
 //! The readings of one document, without credentials and with the publisher's, and the account's settings.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::DocumentKind;
 use chancery_core::trust::azure::Cloud;
-use reqwest::header::{HeaderMap, LOCATION};
+use http::HeaderMap;
+use http::header::LOCATION;
 
-use super::{Anonymous, Facts, Held, account_settings};
-use crate::azure::words;
-use crate::store::azure_blob::AzureBlobStore;
+use super::{Anonymous, AzureBlobFacts, PublisherView, account_settings};
+use crate::doctor::anonymous::{anonymous_read, header_text};
+use crate::limits::ANONYMOUS_READ;
+use crate::store::azure_blob::{AzureBlobConnection, AzureBlobStore};
 use crate::store::{DocumentStore, StoreErrorKind};
 use crate::target::AzureBlobTarget;
 
@@ -22,44 +25,35 @@ const FRONTS: [(&str, &str); 6] = [
     ("via", "a proxy"),
 ];
 
-/// The longest time for one anonymous read.
-const LIMIT: Duration = Duration::from_secs(10);
-
 /// Looks at a target: as everybody at `base`, the issuer URL as a rule; as its publisher; and at the account's settings
 /// where the target names its resource id and its credentials may read them.
-pub async fn probe(target: &AzureBlobTarget, base: &str) -> Facts {
+pub async fn probe(target: &AzureBlobTarget, base: &str) -> AzureBlobFacts {
     let path = DocumentKind::Jwks.path();
     let url = format!("{}/{path}", base.trim_end_matches('/'));
-    let (anonymous, held) = tokio::join!(anonymous(&url, LIMIT), async {
-        let store = AzureBlobStore::connect(target).ok()?;
+    let (anonymous, held) = tokio::join!(anonymous(&url, ANONYMOUS_READ), async {
+        let store = AzureBlobStore::new(Arc::new(AzureBlobConnection::open(target).ok()?), target).ok()?;
         Some(held(&store, path).await)
     });
     let settings = match &target.resource_id {
         Some(id) => account_settings(id, &target.container, Cloud::Public, &target.identity()).await.ok(),
         None => None,
     };
-    Facts { url, anonymous, held, settings }
+    AzureBlobFacts { url, anonymous, held, settings }
 }
 
 /// Reads `url` as anybody would: no credentials, no proxy, no redirect.
 pub async fn anonymous(url: &str, timeout: Duration) -> Anonymous {
-    match answer(url, timeout).await {
+    let answer = match anonymous_read(url, timeout).await {
         Ok(answer) => answer,
-        Err(error) => Anonymous::Nothing(words(&error)),
-    }
-}
-
-async fn answer(url: &str, timeout: Duration) -> Result<Anonymous, reqwest::Error> {
-    let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-    let answer = builder.timeout(timeout).build()?.get(url).send().await?;
-    let header =
-        |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    Ok(Anonymous::Answer {
-        status: answer.status().as_u16(),
+        Err(why) => return Anonymous::Nothing(why),
+    };
+    let header = |name: &str| header_text(&answer, name);
+    Anonymous::Answer {
+        status: answer.status.as_u16(),
         code: header("x-ms-error-code").unwrap_or_default(),
         location: header(LOCATION.as_str()),
-        front: front(answer.headers()),
-    })
+        front: front(&answer.headers),
+    }
 }
 
 fn front(headers: &HeaderMap) -> Option<&'static str> {
@@ -67,11 +61,11 @@ fn front(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 /// Reads the document at `path` of a target, with the publisher's credentials.
-pub async fn held(store: &dyn DocumentStore, path: &str) -> Held {
+pub async fn held(store: &dyn DocumentStore, path: &str) -> PublisherView {
     match store.read(path).await {
-        Ok(Some(_)) => Held::Present,
-        Ok(None) => Held::Absent,
-        Err(error) if error.kind == StoreErrorKind::NoSuchContainer => Held::NoContainer,
-        Err(error) => Held::Unknown(error.to_string()),
+        Ok(Some(_)) => PublisherView::Present,
+        Ok(None) => PublisherView::Absent,
+        Err(error) if error.kind == StoreErrorKind::NoSuchContainer => PublisherView::NoContainer,
+        Err(error) => PublisherView::Unknown(error.to_string()),
     }
 }

@@ -10,33 +10,33 @@ fn answer(status: u16, code: &str) -> Anonymous {
     Anonymous::Answer { status, code: code.to_owned(), location: None, front: None }
 }
 
-fn facts(url: &str, anonymous: Anonymous, held: Option<Held>) -> Facts {
-    Facts { url: url.to_owned(), anonymous, held, settings: None }
+fn facts(url: &str, anonymous: Anonymous, held: Option<PublisherView>) -> AzureBlobFacts {
+    AzureBlobFacts { url: url.to_owned(), anonymous, held, settings: None }
 }
 
-fn rules(facts: &Facts) -> Vec<&'static str> {
+fn rules(facts: &AzureBlobFacts) -> Vec<&'static str> {
     explain(facts).into_iter().map(|finding| finding.rule).collect()
 }
 
 #[test]
 fn the_control_that_stops_a_reader_is_named() {
-    let unknown = || Some(Held::Unknown("denied".to_owned()));
+    let unknown = || Some(PublisherView::Unknown("denied".to_owned()));
     for (url, status, code, held, rule) in [
         (BLOB, 409, "PublicAccessNotPermitted", None, "azure-account-forbids-anonymous"),
         (BLOB, 404, "ResourceNotFound", None, "azure-container-private"),
-        (BLOB, 404, "ResourceNotFound", Some(Held::Present), "azure-container-private"),
-        (BLOB, 404, "ResourceNotFound", Some(Held::NoContainer), "azure-container-missing"),
-        (BLOB, 404, "BlobNotFound", Some(Held::Absent), "azure-blob-missing"),
-        (BLOB, 404, "BlobNotFound", Some(Held::Present), "azure-wrong-place"),
+        (BLOB, 404, "ResourceNotFound", Some(PublisherView::Present), "azure-container-private"),
+        (BLOB, 404, "ResourceNotFound", Some(PublisherView::NoContainer), "azure-container-missing"),
+        (BLOB, 404, "BlobNotFound", Some(PublisherView::Absent), "azure-blob-missing"),
+        (BLOB, 404, "BlobNotFound", Some(PublisherView::Present), "azure-wrong-place"),
         (BLOB, 403, "AuthorizationFailure", None, "azure-network-rules"),
         (BLOB, 403, "AuthorizationFailure", unknown(), "azure-network-rules"),
-        (BLOB, 403, "AuthorizationFailure", Some(Held::Present), "azure-container-private"),
+        (BLOB, 403, "AuthorizationFailure", Some(PublisherView::Present), "azure-container-private"),
         (BLOB, 403, "AccountIsDisabled", None, "azure-account-disabled"),
         (BLOB, 400, "AccountRequiresHttps", None, "azure-https-required"),
         (BLOB, 302, "", None, "azure-redirect"),
         (BLOB, 500, "", None, "azure-refused"),
-        (WEB, 404, "WebContentNotFound", Some(Held::Present), "azure-static-website-off"),
-        (WEB, 404, "WebContentNotFound", Some(Held::Absent), "azure-blob-missing"),
+        (WEB, 404, "WebContentNotFound", Some(PublisherView::Present), "azure-static-website-off"),
+        (WEB, 404, "WebContentNotFound", Some(PublisherView::Absent), "azure-blob-missing"),
         (WEB, 403, "", None, "azure-network-rules"),
     ] {
         let facts = facts(url, answer(status, code), held);
@@ -77,8 +77,9 @@ async fn the_settings_name_every_further_control() {
     let [first, second] = asked.await.unwrap().try_into().unwrap();
     assert!(first.starts_with("GET /subscriptions/s/storageAccounts/oidc?api-version="), "{first}");
     assert!(second.contains("/oidc/blobServices/default/containers/docs?api-version="), "{second}");
-    let told =
-        |url, anonymous| rules(&Facts { settings: Some(settings.clone()), ..facts(url, anonymous, None) });
+    let told = |url, anonymous| {
+        rules(&AzureBlobFacts { settings: Some(settings.clone()), ..facts(url, anonymous, None) })
+    };
     assert_eq!(
         told(BLOB, answer(409, "PublicAccessNotPermitted")),
         ["azure-account-forbids-anonymous", "azure-network-rules", "azure-container-private"]

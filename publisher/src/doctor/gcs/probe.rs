@@ -1,23 +1,22 @@
-//! Asks what [`super::Facts`] hold. Changes nothing; what may not be asked stays unknown.
+//! Asks what [`super::GcsBucketFacts`] hold. Changes nothing; what may not be asked stays unknown.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use chancery_core::DocumentKind;
-use http::Method;
 use http::header::{AGE, CACHE_CONTROL, VIA};
-use reqwest::redirect::Policy;
+use http::{HeaderName, Method};
 use serde_json::Value;
 
-use super::{Facts, PublicMembers, Reading, Settings};
-use crate::google::Rest;
-use crate::store::gcs::GcsStore;
+use super::{AnonymousAnswer, GcsBucketFacts, GcsBucketSettings, PublicMembers};
+use crate::doctor::anonymous::{anonymous_read, header_text};
+use crate::google::GoogleClient;
+use crate::limits::ANONYMOUS_READ;
+use crate::store::gcs::{GcsConnection, GcsStore};
 use crate::target::GcsTarget;
 use crate::{DocumentStore as _, StoreErrorKind};
 
 /// Bucket settings and organization policies are behind no narrower scope that both take.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// How long an anonymous reader waits.
-const READING: Duration = Duration::from_secs(10);
 /// Roles that read objects. One of the project's own is taken for such a role: it was granted to the public.
 const READING_ROLES: [&str; 7] = [
     "roles/storage.objectViewer",
@@ -50,22 +49,22 @@ impl Addresses {
 }
 
 /// Collects the facts about a target. `public_url` is where relying parties read it, when that is not the bucket itself.
-pub async fn probe(target: &GcsTarget, public_url: Option<&str>, addresses: &Addresses) -> Facts {
+pub async fn probe(target: &GcsTarget, public_url: Option<&str>, addresses: &Addresses) -> GcsBucketFacts {
     let prefix = target.trimmed_prefix();
     let slash = if prefix.is_empty() { "" } else { "/" };
     let base = format!("{}/{}{slash}{prefix}", addresses.storage, target.bucket);
     let jwks = DocumentKind::Jwks.path();
-    let mut facts = Facts {
+    let mut facts = GcsBucketFacts {
         bucket: target.bucket.clone(),
         published: published(target).await,
         direct: anonymous(&format!("{base}/{jwks}")).await,
-        ..Facts::default()
+        ..GcsBucketFacts::default()
     };
     if let Some(url) = public_url.map(|url| url.trim_end_matches('/')).filter(|url| *url != base) {
         facts.public = Some(anonymous(&format!("{url}/{jwks}")).await);
     }
     let file = target.credentials_file.as_deref();
-    let rest = (!target.anonymous).then(|| Rest::new(file, SCOPE, &addresses.storage));
+    let rest = (!target.anonymous).then(|| GoogleClient::new(file, SCOPE, &addresses.storage));
     if let Some(Ok(rest)) = rest {
         controls(&rest, addresses, &mut facts).await;
     }
@@ -74,7 +73,7 @@ pub async fn probe(target: &GcsTarget, public_url: Option<&str>, addresses: &Add
 
 /// Whether both documents are there; unknown where that may not be asked.
 async fn published(target: &GcsTarget) -> Option<bool> {
-    let store = GcsStore::connect(target).await.ok()?;
+    let store = GcsStore::new(Arc::new(GcsConnection::open(target).await.ok()?), target);
     let mut all = true;
     for kind in DocumentKind::ALL {
         match store.read(kind.path()).await {
@@ -86,22 +85,20 @@ async fn published(target: &GcsTarget) -> Option<bool> {
     Some(all)
 }
 
-async fn anonymous(url: &str) -> Reading {
-    let unanswered = Reading { url: url.to_owned(), ..Reading::default() };
-    let client = reqwest::Client::builder().redirect(Policy::none()).timeout(READING).build();
-    let Ok(client) = client else { return unanswered };
-    let Ok(answer) = client.get(url).send().await else { return unanswered };
-    let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+async fn anonymous(url: &str) -> AnonymousAnswer {
+    let unanswered = AnonymousAnswer { url: url.to_owned(), ..AnonymousAnswer::default() };
+    let Ok(answer) = anonymous_read(url, ANONYMOUS_READ).await else { return unanswered };
+    let header = |name: HeaderName| header_text(&answer, name.as_str());
     let age = header(AGE).map(|age| format!("Age: {age}"));
-    Reading {
-        status: Some(answer.status().as_u16()),
+    AnonymousAnswer {
+        status: Some(answer.status.as_u16()),
         cache_control: header(CACHE_CONTROL),
         in_front: age.or(header(VIA).map(|via| format!("Via: {via}"))),
         ..unanswered
     }
 }
 
-async fn controls(rest: &Rest, addresses: &Addresses, facts: &mut Facts) {
+async fn controls(rest: &GoogleClient, addresses: &Addresses, facts: &mut GcsBucketFacts) {
     let get = async |url: String| rest.call(&Method::GET, &url, None).await.ok();
     let bucket = format!("{}/storage/v1/b/{}", addresses.storage, facts.bucket);
     facts.members = get(format!("{bucket}/iam")).await.map(|policy| members(&policy));
@@ -111,9 +108,10 @@ async fn controls(rest: &Rest, addresses: &Addresses, facts: &mut Facts) {
     if number.is_empty() || !number.chars().all(|c| c.is_ascii_digit()) {
         return;
     }
+    let Ok(rest) = rest.at(&addresses.organization_policy) else { return };
     let policy = async |constraint: &str| {
-        let policies = format!("{}/v2/projects/{number}/policies", addresses.organization_policy);
-        get(format!("{policies}/{constraint}:getEffectivePolicy")).await
+        let policies = format!("{}/v2/projects/{number}/policies", rest.endpoint());
+        rest.call(&Method::GET, &format!("{policies}/{constraint}:getEffectivePolicy"), None).await.ok()
     };
     facts.organization_prevents =
         policy("storage.publicAccessPrevention").await.map(|found| enforces(&found));
@@ -121,9 +119,9 @@ async fn controls(rest: &Rest, addresses: &Addresses, facts: &mut Facts) {
         policy("iam.allowedPolicyMemberDomains").await.map(|found| restricts(&found));
 }
 
-fn settings(bucket: &Value) -> Settings {
+fn settings(bucket: &Value) -> GcsBucketSettings {
     let setting = |path: &str| bucket.pointer(&format!("/iamConfiguration/{path}"));
-    Settings {
+    GcsBucketSettings {
         prevention_enforced: setting("publicAccessPrevention").and_then(Value::as_str) == Some("enforced"),
         uniform_access: setting("uniformBucketLevelAccess/enabled").and_then(Value::as_bool) == Some(true),
     }
@@ -170,9 +168,9 @@ mod tests {
         let bucket = json!({ "iamConfiguration": {
             "publicAccessPrevention": "enforced", "uniformBucketLevelAccess": { "enabled": true },
         } });
-        assert_eq!(settings(&bucket), Settings { prevention_enforced: true, uniform_access: true });
+        assert_eq!(settings(&bucket), GcsBucketSettings { prevention_enforced: true, uniform_access: true });
         let inherited = json!({ "iamConfiguration": { "publicAccessPrevention": "inherited" } });
-        assert_eq!(settings(&inherited), Settings::default());
+        assert_eq!(settings(&inherited), GcsBucketSettings::default());
 
         let grants = |role: &str, member: &str| {
             members(&json!({ "bindings": [{ "role": role, "members": [member] }] }))

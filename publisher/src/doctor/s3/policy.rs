@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// What a policy says of one object and everybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum PolicyVerdict {
     Allowed,
     /// Allowed, but only under a condition.
     Conditional,
@@ -12,21 +12,23 @@ pub(super) enum Reading {
     Unmentioned,
 }
 
-pub(super) fn reading(policy: &Value, arn: &str) -> Reading {
+pub(super) fn reading(policy: &Value, arn: &str) -> PolicyVerdict {
     let statements = policy.get("Statement");
     let several = statements.and_then(Value::as_array).into_iter().flatten();
     let meeting = several
         .chain(statements.filter(|statement| statement.is_object()))
         .filter(|statement| everybody(statement) && names(statement, "Action", "s3:GetObject"))
         .filter(|statement| names(statement, "Resource", arn));
-    let mut found = Reading::Unmentioned;
+    let mut found = PolicyVerdict::Unmentioned;
     for statement in meeting {
         let conditional = statement.get("Condition").is_some();
         match (statement.get("Effect").and_then(Value::as_str), conditional) {
             // What a condition of a Deny means for anybody cannot be said: HTTPS alone is the usual one.
-            (Some("Deny"), false) => return Reading::Denied,
-            (Some("Allow"), false) => found = Reading::Allowed,
-            (Some("Allow"), true) if found == Reading::Unmentioned => found = Reading::Conditional,
+            (Some("Deny"), false) => return PolicyVerdict::Denied,
+            (Some("Allow"), false) => found = PolicyVerdict::Allowed,
+            (Some("Allow"), true) if found == PolicyVerdict::Unmentioned => {
+                found = PolicyVerdict::Conditional;
+            }
             _ => {}
         }
     }
@@ -85,21 +87,27 @@ mod tests {
         let mut insecure = deny.clone();
         insecure["Condition"] = json!({ "Bool": { "aws:SecureTransport": "false" } });
         for (statement, expected) in [
-            (json!([all]), Reading::Allowed),
-            (all.clone(), Reading::Allowed),
-            (json!([allow(json!({"AWS": ["*"]}), "s3:*", arn)]), Reading::Allowed),
-            (json!([allow(json!({"AWS": "*"}), "S3:getobject", "arn:aws:s3:::?/a/*")]), Reading::Allowed),
+            (json!([all]), PolicyVerdict::Allowed),
+            (all.clone(), PolicyVerdict::Allowed),
+            (json!([allow(json!({"AWS": ["*"]}), "s3:*", arn)]), PolicyVerdict::Allowed),
+            (
+                json!([allow(json!({"AWS": "*"}), "S3:getobject", "arn:aws:s3:::?/a/*")]),
+                PolicyVerdict::Allowed,
+            ),
             (
                 json!([allow(json!({"AWS": "arn:aws:iam::1:root"}), "s3:GetObject", arn)]),
-                Reading::Unmentioned,
+                PolicyVerdict::Unmentioned,
             ),
-            (json!([allow("*".into(), "s3:ListBucket", arn)]), Reading::Unmentioned),
-            (json!([allow("*".into(), "s3:GetObject", "arn:aws:s3:::b/other/*")]), Reading::Unmentioned),
-            (json!([]), Reading::Unmentioned),
-            (json!([conditional]), Reading::Conditional),
-            (json!([conditional, all]), Reading::Allowed),
-            (json!([all, deny]), Reading::Denied),
-            (json!([all, insecure]), Reading::Allowed),
+            (json!([allow("*".into(), "s3:ListBucket", arn)]), PolicyVerdict::Unmentioned),
+            (
+                json!([allow("*".into(), "s3:GetObject", "arn:aws:s3:::b/other/*")]),
+                PolicyVerdict::Unmentioned,
+            ),
+            (json!([]), PolicyVerdict::Unmentioned),
+            (json!([conditional]), PolicyVerdict::Conditional),
+            (json!([conditional, all]), PolicyVerdict::Allowed),
+            (json!([all, deny]), PolicyVerdict::Denied),
+            (json!([all, insecure]), PolicyVerdict::Allowed),
         ] {
             assert_eq!(reading(&json!({ "Statement": statement }), arn), expected, "{statement}");
         }

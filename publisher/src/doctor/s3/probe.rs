@@ -1,7 +1,5 @@
 //! Looks at everything that [`super::explain`] needs. Changes nothing.
 
-use std::time::Duration;
-
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
@@ -10,14 +8,17 @@ use aws_sdk_s3::types::{
 };
 use chancery_core::DocumentKind;
 use chancery_core::trust::aws::Partition;
+use chancery_wire::sigv4::SigningScope;
+use chancery_wire::{HttpRequest, form};
+use http::{HeaderName, HeaderValue, Method};
 
-use super::{Anonymous, Document, Fact, Facts, Object, PublicAccessBlock};
-use crate::aws::{Caller, Signing, text};
+use super::{Anonymous, Document, Fact, Object, PublicAccessBlock, S3BucketFacts};
+use crate::aws::{self as api, AwsCaller};
+use crate::doctor::anonymous::{anonymous_read, header_text};
+use crate::limits::ANONYMOUS_READ;
 use crate::store::s3::{client_of, configuration_of, key_of};
 use crate::target::{S3Target, TargetError};
 
-/// How long an anonymous reader waits.
-const LIMIT: Duration = Duration::from_secs(10);
 /// Headers by which a distribution in front is known.
 const FRONTS: [&str; 4] = ["x-amz-cf-id", "cf-ray", "x-fastly-request-id", "x-azure-ref"];
 
@@ -31,7 +32,7 @@ pub async fn probe(
     target: &S3Target,
     public_url: &str,
     account_endpoint: Option<&str>,
-) -> Result<Facts, TargetError> {
+) -> Result<S3BucketFacts, TargetError> {
     let client = client_of(target).await?;
     let region = client.config().region().map(ToString::to_string).unwrap_or_default();
     let partition = Partition::of_region(&region);
@@ -49,7 +50,16 @@ pub async fn probe(
         documents.push(Document { key, object, anonymous });
     }
     let (bucket, partition) = (target.bucket.clone(), partition.to_string());
-    Ok(Facts { bucket, partition, region, account_block, bucket_block, acls_disabled, policy, documents })
+    Ok(S3BucketFacts {
+        bucket,
+        partition,
+        region,
+        account_block,
+        bucket_block,
+        acls_disabled,
+        policy,
+        documents,
+    })
 }
 
 /// A refusal as a fact, or `None` where it means that there is nothing.
@@ -123,23 +133,16 @@ async fn object(client: &Client, target: &S3Target, key: &str) -> Fact<Option<Ob
 
 /// Once, without credentials and without following anybody elsewhere.
 async fn anonymous(url: &str) -> Fact<Anonymous> {
-    let client =
-        reqwest::Client::builder().timeout(LIMIT).redirect(reqwest::redirect::Policy::none()).build();
-    let answer = match client {
-        Ok(client) => client.get(url).send().await,
-        Err(error) => Err(error),
-    };
-    match answer {
-        Ok(answer) => {
-            let header = |name: &str| answer.headers().get(name)?.to_str().ok().map(str::to_owned);
-            let front = FRONTS.iter().find(|name| answer.headers().contains_key(**name));
-            Fact::Known(Anonymous {
-                status: answer.status().as_u16(),
-                region: header("x-amz-bucket-region"),
-                front: front.map(|name| (*name).to_owned()),
-            })
-        }
-        Err(error) => Fact::Unread(error.without_url().to_string()),
+    match anonymous_read(url, ANONYMOUS_READ).await {
+        Ok(answer) => Fact::Known(Anonymous {
+            status: answer.status.as_u16(),
+            region: header_text(&answer, "x-amz-bucket-region"),
+            front: FRONTS
+                .iter()
+                .find(|name| answer.headers.contains_key(**name))
+                .map(|name| (*name).to_owned()),
+        }),
+        Err(why) => Fact::Unread(why),
     }
 }
 
@@ -161,22 +164,26 @@ async fn read_account_block(
 ) -> Result<Fact<PublicAccessBlock>, String> {
     let domain = Partition::of_region(region).domain();
     let configuration = configuration_of(target).await.map_err(|error| error.to_string())?;
-    let caller = Caller::of(&configuration).map_err(|it| it.what)?;
+    let caller = AwsCaller::of(&configuration).map_err(|it| it.what)?;
     let sts = endpoint.map_or_else(|| format!("https://sts.{region}.{domain}"), str::to_owned);
-    let request = http::Request::post(format!("{}/", sts.trim_end_matches('/')))
-        .header("content-type", "application/x-www-form-urlencoded")
-        .body(b"Action=GetCallerIdentity&Version=2011-06-15".to_vec());
-    let request = request.map_err(|error| error.to_string())?;
-    let answer = caller.send(Signing { service: "sts", region }, request).await.map_err(|it| it.what)?;
-    let account = text(&answer.body, "Account").ok_or_else(|| format!("STS answered {}", answer.status))?;
+    let sts = api::endpoint(&sts).map_err(|it| it.what)?;
+    let question = form::encode([("Action", "GetCallerIdentity"), ("Version", "2011-06-15")]);
+    let request = HttpRequest::new(Method::POST, &sts.below("/"))
+        .body(HeaderValue::from_static(form::MEDIA_TYPE), question);
+    let scope = |service| SigningScope { service, region };
+    let answer = caller.send(scope("sts"), request).await.map_err(|it| it.what)?;
+    let account = answer.text("Account").ok_or_else(|| format!("STS answered {}", answer.status))?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let header = HeaderValue::from_str(account).ok().filter(|_| digits(account));
+    let header = header.ok_or_else(|| "STS named an account that is none".to_owned())?;
     let control =
         endpoint.map_or_else(|| format!("https://{account}.s3-control.{region}.{domain}"), str::to_owned);
-    let url = format!("{}/v20180820/configuration/publicAccessBlock", control.trim_end_matches('/'));
-    let request = http::Request::get(url).header("x-amz-account-id", &account).body(Vec::new());
-    let request = request.map_err(|error| error.to_string())?;
-    let answer = caller.send(Signing { service: "s3", region }, request).await.map_err(|it| it.what)?;
-    let is = |name: &str| text(&answer.body, name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    Ok(match (answer.is_success(), answer.code().as_str()) {
+    let control = api::endpoint(&control).map_err(|it| it.what)?;
+    let request = HttpRequest::new(Method::GET, &control.below("v20180820/configuration/publicAccessBlock"))
+        .header(HeaderName::from_static("x-amz-account-id"), header);
+    let answer = caller.send(scope("s3"), request).await.map_err(|it| it.what)?;
+    let is = |name: &str| answer.text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    Ok(match (answer.is_success(), answer.code()) {
         (true, _) => Fact::Known(PublicAccessBlock {
             block_public_policy: is("BlockPublicPolicy"),
             restrict_public_buckets: is("RestrictPublicBuckets"),
@@ -184,6 +191,6 @@ async fn read_account_block(
         }),
         (false, "NoSuchPublicAccessBlockConfiguration") => Fact::Known(PublicAccessBlock::default()),
         (false, _) if matches!(answer.status, 401 | 403) => Fact::Hidden("s3:GetAccountPublicAccessBlock"),
-        (false, code) => Fact::Unread(format!("{} {code}", answer.status)),
+        (false, _) => Fact::Unread(answer.to_string()),
     })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::SinkConfigError;
+use super::error::SinkConfigError;
 
 /// A ConfigMap that carries the JWKS, for whoever mounts it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use http::{HeaderName, HeaderValue, header};
 use serde::Deserialize;
 
-use super::SinkConfigError;
-use crate::sink::http_client::server_url;
+use super::error::SinkConfigError;
+use super::request::{check_timeout, default_timeout_seconds, server_url};
 use crate::sink::http_put::template::Template;
 
 /// A request that uploads the whole set.
@@ -35,7 +35,7 @@ pub struct HttpPutPlace {
     #[serde(default)]
     pub ca: Option<PathBuf>,
     /// Seconds that one request may take.
-    #[serde(default = "super::default_timeout_seconds")]
+    #[serde(default = "default_timeout_seconds")]
     pub timeout_seconds: u32,
 }
 
@@ -89,7 +89,7 @@ impl HttpPutPlace {
 
     pub(super) fn check(&self, adopt: bool) -> Result<(), SinkConfigError> {
         let url = server_url("httpPut.url", &self.url)?;
-        super::check_timeout("httpPut.timeoutSeconds", self.timeout_seconds)?;
+        check_timeout("httpPut.timeoutSeconds", self.timeout_seconds)?;
         check_value("httpPut.contentType", &self.content_type)?;
         self.headers.iter().try_for_each(|(name, source)| check_header(name, source))?;
         let refuse = |problem: &dyn fmt::Display| SinkConfigError::IllegalValue {
@@ -117,11 +117,10 @@ impl HttpPutPlace {
             return Err(SinkConfigError::illegal("httpPut.read.pointer", &read.pointer, remedy));
         }
         let read_url = server_url("httpPut.read.url", read.url.as_deref().unwrap_or(&self.url))?;
-        if read_url.origin() != url.origin() {
+        url.admit(read_url.url().as_str()).map(|_| ()).map_err(|_| {
             let remedy = "expected the server of `url`: the headers are sent to one server alone";
-            return Err(SinkConfigError::illegal("httpPut.read.url", read_url.as_str(), remedy));
-        }
-        Ok(())
+            SinkConfigError::illegal("httpPut.read.url", read_url.url().as_str(), remedy)
+        })
     }
 
     pub(super) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {

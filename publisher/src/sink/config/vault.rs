@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::SinkConfigError;
-use crate::sink::http_client::server_url;
+use super::error::SinkConfigError;
+use super::request::{check_timeout, default_timeout_seconds, server_url};
 
 /// The JWT auth method of Vault or OpenBao at one mount. Exactly one of `tokenFile` and `kubernetes` is given.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -30,7 +30,7 @@ pub struct VaultPlace {
     #[serde(default)]
     pub ca: Option<PathBuf>,
     /// Seconds that one request may take.
-    #[serde(default = "super::default_timeout_seconds")]
+    #[serde(default = "default_timeout_seconds")]
     pub timeout_seconds: u32,
 }
 
@@ -68,7 +68,7 @@ impl VaultPlace {
         if let Some(namespace) = &self.namespace {
             check_mount("vault.namespace", namespace)?;
         }
-        super::check_timeout("vault.timeoutSeconds", self.timeout_seconds)?;
+        check_timeout("vault.timeoutSeconds", self.timeout_seconds)?;
         match (&self.token_file, &self.kubernetes) {
             (Some(_), None) => Ok(()),
             (None, Some(login)) if login.role.is_empty() => {

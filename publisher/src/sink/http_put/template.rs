@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use chancery_core::{IssuerUrl, Jwks, PublicKey, pem};
+use chancery_core::{IssuerUrl, Jwks, PublicKey, key_file};
 
 /// A body, split at its placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn sample() -> Option<(Jwks, IssuerUrl)> {
     let text = "-----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q==
 -----END PUBLIC KEY-----";
-    let jwks = Jwks::new(pem::read_public_keys(text).keys)?;
+    let jwks = Jwks::new(key_file::read_public_keys(text).keys)?;
     Some((jwks, "https://id.example.com".parse().ok()?))
 }
 

@@ -20,12 +20,12 @@ fn the_set_is_found_in_every_form_in_which_it_is_uploaded() {
         (json!({ "a/b": [0, { "keys": [key().to_pem()] }] }), "/a~1b/1/keys"),
     ] {
         let held = held(answer.to_string().as_bytes(), pointer).unwrap();
-        assert_eq!((held.keys, held.strange), (vec![key()], vec![]), "{answer}");
+        assert_eq!((held.keys, held.unsupported), (vec![key()], vec![]), "{answer}");
     }
     for empty in
         [json!({ "set": null }), json!({ "set": "" }), json!({ "set": [] }), json!({ "set": { "keys": [] } })]
     {
-        assert_eq!(held(empty.to_string().as_bytes(), "/set").unwrap(), Held::default(), "{empty}");
+        assert_eq!(held(empty.to_string().as_bytes(), "/set").unwrap(), HeldKeys::default(), "{empty}");
     }
 }
 
@@ -42,8 +42,8 @@ fn what_is_no_set_does_not_pass_for_an_empty_one() {
         assert_eq!(failure.kind, StoreErrorKind::Misconfigured);
         assert!(failure.cause.to_string().contains(words), "{answer}: {}", failure.cause);
     }
-    let strange = held(b"[\"x\", {\"keys\": []}]", "").unwrap().strange;
-    assert_eq!(strange, ["element 0 is not PEM", "element 1 is not PEM"]);
+    let unsupported = held(b"[\"x\", {\"keys\": []}]", "").unwrap().unsupported;
+    assert_eq!(unsupported, ["element 0 is not PEM", "element 1 is not PEM"]);
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::sink::http_client::{Answer, excerpt};
+use crate::sink::http_client::{SinkAnswer, excerpt};
 use crate::store::{Failure, StoreErrorKind};
 
-/// What was refused, so that the remedy can be named.
+/// Which call was refused, so that the remedy can be named.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Refusal<'a> {
+pub(super) enum VaultCall<'a> {
     /// A path below `/v1`, read or updated with a token.
     Config(&'a str),
     /// A login.
@@ -28,9 +28,9 @@ pub(super) fn errors(body: &[u8]) -> String {
 }
 
 /// The failure that an answer stands for.
-pub(super) fn explain(answer: &Answer, refusal: &Refusal<'_>) -> Failure {
-    let said = excerpt(&errors(&answer.body));
-    if answer.status == 503 && said.contains("sealed") {
+pub(super) fn explain(answer: &SinkAnswer, call: &VaultCall<'_>) -> Failure {
+    let said = excerpt(&errors(answer.body()));
+    if answer.status() == 503 && said.contains("sealed") {
         return Failure::new(
             StoreErrorKind::Unavailable,
             format!("status 503{said}"),
@@ -40,16 +40,16 @@ pub(super) fn explain(answer: &Answer, refusal: &Refusal<'_>) -> Failure {
     if let Some(failure) = answer.common_failure(&said) {
         return failure;
     }
-    let status = answer.status.as_u16();
-    match (status, refusal) {
-        (403, Refusal::Config(path)) => Failure::new(
+    let status = answer.status().as_u16();
+    match (status, call) {
+        (403, VaultCall::Config(path)) => Failure::new(
             StoreErrorKind::Denied,
             format!(
                 "status 403{said}. The policy needs: path \"{path}\" {{ capabilities = [\"read\", \"update\"] }}"
             ),
             "grant that to the token, or renew the token",
         ),
-        (403, Refusal::Login { path, role }) => Failure::new(
+        (403, VaultCall::Login { path, role }) => Failure::new(
             StoreErrorKind::Denied,
             format!("POST {path} as role {role}: status 403{said}"),
             "bind the role to the ServiceAccount, namespace and audience of the token that is shown",
@@ -59,12 +59,12 @@ pub(super) fn explain(answer: &Answer, refusal: &Refusal<'_>) -> Failure {
             format!("status 404{said}"),
             "mount the auth method there (`vault auth enable -path=MOUNT TYPE`), or correct `mount` and `namespace`",
         ),
-        (_, Refusal::Login { path, role }) => Failure::new(
+        (_, VaultCall::Login { path, role }) => Failure::new(
             StoreErrorKind::Misconfigured,
             format!("POST {path} as role {role}: status {status}{said}"),
             "correct the `role` and the `mount` of the login",
         ),
-        (_, Refusal::Config(_)) => Failure::new(
+        (_, VaultCall::Config(_)) => Failure::new(
             StoreErrorKind::Misconfigured,
             format!("status {status}{said}"),
             "correct the configuration of the auth method by hand",

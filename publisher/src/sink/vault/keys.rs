@@ -1,6 +1,6 @@
 //! The keys in the configuration of a JWT auth method. Pure.
 
-use chancery_core::{IssuerUrl, Jwks, PublicKey, pem};
+use chancery_core::{IssuerUrl, Jwks, PublicKey, key_file, pem};
 use serde_json::{Map, Value, json};
 
 use crate::store::{Failure, StoreErrorKind};
@@ -86,7 +86,7 @@ fn entries(configuration: &Map<String, Value>) -> impl Iterator<Item = &str> {
 
 /// The key of an entry, as Vault reads it: the first block, a public key or a certificate.
 fn key_of(entry: &str) -> Option<PublicKey> {
-    pem::public_key_of(pem::blocks(entry).first()?).ok()
+    key_file::public_key_of(pem::blocks(entry).first()?).ok()
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -8,45 +8,33 @@ use std::fmt;
 use azure_core::error::{Error, ErrorKind};
 
 use crate::azure::{first_line, words};
-use crate::store::{Failure, StoreErrorKind};
+use crate::store::{Failure, StoreErrorKind, StoreRequest};
 
-/// What was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Read,
-    /// A write on the condition that there is nothing.
-    Create,
-    /// A write on the condition that there is a certain version.
-    Replace,
-}
-
-impl Request {
-    /// What grants the right that is missing.
-    fn grant(self) -> &'static str {
-        match self {
-            Self::Read => {
-                "grant Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read on the container (in a shared access signature: r); a new role assignment takes up to ten minutes"
-            }
-            Self::Create => {
-                "grant Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write on the container (in a shared access signature: c and w); a new role assignment takes up to ten minutes"
-            }
-            Self::Replace => {
-                "grant Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write on the container (in a shared access signature: w); a new role assignment takes up to ten minutes"
-            }
+/// What grants the right that is missing.
+fn grant(request: StoreRequest) -> &'static str {
+    match request {
+        StoreRequest::Read => {
+            "grant Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read on the container (in a shared access signature: r); a new role assignment takes up to ten minutes"
+        }
+        StoreRequest::Create => {
+            "grant Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write on the container (in a shared access signature: c and w); a new role assignment takes up to ten minutes"
+        }
+        StoreRequest::Replace => {
+            "grant Microsoft.Storage/storageAccounts/blobServices/containers/blobs/write on the container (in a shared access signature: w); a new role assignment takes up to ten minutes"
         }
     }
 }
 
 /// A refusal as the server worded it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct AzureRefusal {
     pub(super) status: u16,
     pub(super) code: String,
     pub(super) message: String,
     pub(super) request_id: String,
 }
 
-impl Answer {
+impl AzureRefusal {
     /// The server's answer, or the failure if there was none.
     pub(super) fn of(error: &Error) -> Result<Self, Failure> {
         let ErrorKind::HttpResponse { status, raw_response, .. } = error.kind() else {
@@ -71,7 +59,11 @@ impl Answer {
         self.status == 404 && self.code == "BlobNotFound"
     }
 
-    pub(super) fn into_failure(self, request: Request) -> Failure {
+    pub(super) fn into_failure(self, request: StoreRequest) -> Failure {
+        self.failure(request).of_request(self.request_id)
+    }
+
+    fn failure(&self, request: StoreRequest) -> Failure {
         use StoreErrorKind as Kind;
         let (kind, remedy) = match (self.code.as_str(), self.status) {
             // The container, then what holds the blob, then the blob.
@@ -92,7 +84,9 @@ impl Answer {
                 return Failure::conflict(self.to_string());
             }
             // The object whose version was named is gone.
-            ("BlobNotFound", _) if request == Request::Replace => return Failure::conflict(self.to_string()),
+            ("BlobNotFound", _) if request == StoreRequest::Replace => {
+                return Failure::conflict(self.to_string());
+            }
             (_, 401 | 403) => self.denied(request),
             (_, 404) => {
                 (Kind::Misconfigured, "no blob service answers so: correct the account or the endpoint")
@@ -108,11 +102,11 @@ impl Answer {
         Failure::new(kind, self.to_string(), remedy)
     }
 
-    fn denied(&self, request: Request) -> (StoreErrorKind, &'static str) {
+    fn denied(&self, request: StoreRequest) -> (StoreErrorKind, &'static str) {
         let remedy = match self.code.as_str() {
             "AuthorizationPermissionMismatch"
             | "AuthorizationResourceTypeMismatch"
-            | "InsufficientAccountPermissions" => request.grant(),
+            | "InsufficientAccountPermissions" => grant(request),
             "AuthorizationFailure" => {
                 "let the account's network rules and the signature's address range take in this machine; where there are none, correct the credentials"
             }
@@ -130,24 +124,13 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+/// Without the request's id, which differs each time.
+impl fmt::Display for AzureRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
-        let parts = [("", &self.code), ("", &self.message), ("request ", &self.request_id)];
-        parts
-            .iter()
-            .filter(|(_, text)| !text.is_empty())
-            .try_for_each(|(name, text)| write!(f, " {name}{text}"))
+        let parts = [&self.code, &self.message];
+        parts.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))
     }
-}
-
-/// No answer in time.
-pub(super) fn timed_out(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
-    Failure::new(
-        StoreErrorKind::TimedOut,
-        cause,
-        "try again; if it stays, look at the network and the server, or raise `timeoutSeconds`",
-    )
 }
 
 /// The answer began and did not end.
@@ -206,14 +189,14 @@ fn harmless(detail: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, code: &str) -> Answer {
-        Answer { status, code: code.to_owned(), ..Answer::default() }
+    fn answer(status: u16, code: &str) -> AzureRefusal {
+        AzureRefusal { status, code: code.to_owned(), ..AzureRefusal::default() }
     }
 
     #[test]
     fn every_answer_has_a_meaning() {
-        use Request::{Create, Read, Replace};
         use StoreErrorKind as Kind;
+        use StoreRequest::{Create, Read, Replace};
         for (request, status, code, kind) in [
             (Create, 409, "BlobAlreadyExists", Kind::Conflict),
             (Create, 412, "ConditionNotMet", Kind::Conflict),
@@ -246,9 +229,9 @@ mod tests {
     #[test]
     fn the_missing_right_is_named() {
         for (request, right) in [
-            (Request::Read, "blobs/read"),
-            (Request::Create, "blobs/write"),
-            (Request::Replace, "blobs/write"),
+            (StoreRequest::Read, "blobs/read"),
+            (StoreRequest::Create, "blobs/write"),
+            (StoreRequest::Replace, "blobs/write"),
         ] {
             let failure = answer(403, "AuthorizationPermissionMismatch").into_failure(request);
             assert!(failure.remedy.contains(right), "{}", failure.remedy);

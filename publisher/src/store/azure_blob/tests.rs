@@ -12,7 +12,7 @@ use crate::target::AzureCredential;
 #[derive(Clone)]
 enum Reply {
     /// Status line, header lines and body.
-    Answer(&'static str, String, Vec<u8>),
+    AzureRefusal(&'static str, String, Vec<u8>),
     /// Half of the body that was announced.
     Half,
     /// Closes the connection.
@@ -21,13 +21,17 @@ enum Reply {
     Silence,
 }
 
+fn store_of(target: &AzureBlobTarget) -> Result<AzureBlobStore, TargetError> {
+    AzureBlobStore::new(Arc::new(AzureBlobConnection::open(target)?), target)
+}
+
 fn answer(status: &'static str, headers: &str) -> Reply {
-    Reply::Answer(status, headers.to_owned(), Vec::new())
+    Reply::AzureRefusal(status, headers.to_owned(), Vec::new())
 }
 
 fn refusal(status: &'static str, code: &str) -> Reply {
     let body = format!("<Error><Code>{code}</Code><Message>words\nRequestId:x</Message></Error>");
-    Reply::Answer(status, format!("x-ms-error-code: {code}\r\n"), body.into_bytes())
+    Reply::AzureRefusal(status, format!("x-ms-error-code: {code}\r\n"), body.into_bytes())
 }
 
 /// A server that gives one reply again and again, and keeps what it was asked.
@@ -51,7 +55,7 @@ impl Server {
                 let request = head(&mut stream).await;
                 log.lock().unwrap().push(request);
                 let (status, headers, body, length) = match &reply {
-                    Reply::Answer(status, headers, body) => {
+                    Reply::AzureRefusal(status, headers, body) => {
                         (*status, headers.as_str(), body.as_slice(), body.len())
                     }
                     Reply::Half => ("200 OK", "ETag: \"v\"\r\n", b"half".as_slice(), 8),
@@ -82,7 +86,7 @@ impl Server {
             sas_file: Some(self.sas.clone()),
             ..AzureBlobTarget::of_container("$web")
         };
-        AzureBlobStore::connect(&target).unwrap()
+        store_of(&target).unwrap()
     }
 
     fn requests(&self) -> Vec<String> {
@@ -146,7 +150,7 @@ async fn a_write_is_one_request_with_everything_that_is_served() {
 async fn a_conditional_read_of_what_is_known_brings_nothing_back() {
     let server = Server::start(answer("304 Not Modified", "")).await;
     let (store, known) = (server.store(), Version("\"v\"".to_owned()));
-    assert_eq!(store.read_unless("x", Some(&known)).await.unwrap(), Reading::Unchanged);
+    assert_eq!(store.read_unless("x", Some(&known)).await.unwrap(), ConditionalRead::Unchanged);
     let [request] = server.requests().try_into().unwrap();
     assert!(request.contains("\r\nif-none-match: \"v\"\r\n"), "{request}");
 }
@@ -154,7 +158,7 @@ async fn a_conditional_read_of_what_is_known_brings_nothing_back() {
 #[tokio::test]
 async fn what_a_server_says_becomes_a_kind_and_never_repeats_the_signature() {
     let marked = "ETag: \"v\"\r\nx-ms-meta-chancery_owner: not one word\r\n";
-    let large = Reply::Answer("200 OK", "ETag: \"v\"\r\n".to_owned(), vec![b' '; LARGEST_OBJECT + 2]);
+    let large = Reply::AzureRefusal("200 OK", "ETag: \"v\"\r\n".to_owned(), vec![b' '; LARGEST_OBJECT + 2]);
     use StoreErrorKind as Kind;
     for (reply, read, written) in [
         (refusal("404 Not Found", "ContainerNotFound"), Kind::NoSuchContainer, Some(Kind::NoSuchContainer)),
@@ -208,7 +212,7 @@ fn a_token_is_not_sent_without_tls() {
         credential: Some(AzureCredential::Cli),
         ..AzureBlobTarget::of_container("documents")
     };
-    let error = AzureBlobStore::connect(&target).unwrap_err().to_string();
+    let error = store_of(&target).unwrap_err().to_string();
     assert!(error.contains("azureBlob.endpoint") && error.contains("https://"), "{error}");
 }
 

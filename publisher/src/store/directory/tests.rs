@@ -50,6 +50,54 @@ async fn leaves_a_readable_document_its_sidecar_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_lock_is_for_our_user_alone() {
+    let (_dir, store) = store();
+    let lock = store.root.join(".chancery.lock");
+    fs::create_dir_all(&store.root).unwrap();
+    // As an older version made it.
+    fs::write(&lock, b"").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    let version = write(&store, b"one", &Precondition::Absent).await;
+    let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    fs::remove_file(&lock).unwrap();
+    write(&store, b"two", &Precondition::Unchanged(version)).await;
+    assert_eq!(mode(), 0o600);
+}
+
+#[tokio::test]
+async fn the_lock_is_reached_through_no_link_and_is_no_pipe() {
+    let (dir, store) = store();
+    let (lock, elsewhere) = (store.root.join(".chancery.lock"), dir.path().join("elsewhere"));
+    fs::create_dir_all(&store.root).unwrap();
+    let put = Put {
+        path: PATH,
+        bytes: b"",
+        media_type: "",
+        cache_control: "",
+        marker: &Marker::of("us".parse().unwrap()),
+        precondition: &Precondition::Absent,
+    };
+    std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
+    let error = store.write(put).await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Misconfigured, "{error}");
+    assert!(!elsewhere.exists(), "a dangling link's target was made");
+    fs::write(&elsewhere, b"precious").unwrap();
+    let error = store.write(put).await.unwrap_err();
+    assert!(error.to_string().contains(".chancery.lock is a symbolic link"), "{error}");
+
+    fs::remove_file(&lock).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&lock).status().unwrap();
+    assert!(made.success());
+    let error = store.write(put).await.unwrap_err();
+    assert_eq!(
+        error.kind,
+        StoreErrorKind::Misconfigured,
+        "opening a pipe would wait for its other end: {error}"
+    );
+}
+
+#[tokio::test]
 async fn reading_makes_nothing() {
     let (dir, store) = store();
     assert_eq!(store.read(PATH).await.unwrap(), None);
@@ -90,14 +138,14 @@ async fn a_document_changed_by_hand_is_no_longer_ours() {
 }
 
 #[tokio::test]
-async fn leftovers_of_a_crash_are_replaced() {
+async fn leftovers_of_a_crash_are_removed() {
     let (_dir, store) = store();
     let folder = store.root.join("openid/v1");
     fs::create_dir_all(&folder).unwrap();
     let elsewhere = store.root.join("elsewhere");
     fs::write(&elsewhere, b"precious").unwrap();
-    std::os::unix::fs::symlink(&elsewhere, folder.join(".jwks.chancery-new")).unwrap();
-    fs::write(folder.join("..jwks.chancery.chancery-new"), b"half").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, folder.join(".jwks.0a1b.chancery-new")).unwrap();
+    fs::write(folder.join("..jwks.chancery.2c3d.chancery-new"), b"half").unwrap();
 
     write(&store, b"one", &Precondition::Absent).await;
     assert_eq!(names(&folder), [".jwks.chancery", "jwks"]);

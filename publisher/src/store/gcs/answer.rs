@@ -7,36 +7,27 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use chancery_wire::error_chain;
 use google_cloud_gax::error::CredentialsError;
 use google_cloud_storage::Error;
 use google_cloud_storage::error::ReadError;
 
-use crate::cause;
-use crate::store::{Failure, StoreErrorKind};
+use crate::store::limits::timed_out;
+use crate::store::{Failure, StoreErrorKind, StoreRequest};
 
 /// How much of an answer's text is told.
 const LONGEST_MESSAGE: usize = 400;
 
-/// What was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Read,
-    /// A write on the condition that there is nothing.
-    Create,
-    /// A write on the condition that there is a certain version.
-    Replace,
-}
-
 /// A refusal as the server worded it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct GcsRefusal {
     pub(super) status: u16,
     pub(super) message: String,
 }
 
-impl Answer {
+impl GcsRefusal {
     /// The server's answer, or the failure if there was none.
-    pub(super) fn of(error: &Error, request: Request) -> Result<Self, Failure> {
+    pub(super) fn of(error: &Error, request: StoreRequest) -> Result<Self, Failure> {
         let error = innermost(error);
         let Some(status) = error.http_status_code() else { return Err(no_answer(error, request)) };
         let said = error.status().map(|status| status.message.clone()).filter(|text| !text.is_empty());
@@ -63,7 +54,7 @@ impl Answer {
         self.message.to_ascii_lowercase().contains("bucket does not exist")
     }
 
-    pub(super) fn into_failure(self, request: Request) -> Failure {
+    pub(super) fn into_failure(self, request: StoreRequest) -> Failure {
         use StoreErrorKind as Kind;
         let (kind, remedy) = match self.status {
             412 if self.says("constraints/") => {
@@ -86,7 +77,7 @@ impl Answer {
     }
 
     /// The permission that the server names, otherwise those that the request needs.
-    fn missing_permission(&self, request: Request) -> &'static str {
+    fn missing_permission(&self, request: StoreRequest) -> &'static str {
         let named = |permission: &str| self.says(permission);
         match request {
             _ if named("storage.objects.delete") => {
@@ -94,29 +85,20 @@ impl Answer {
             }
             _ if named("storage.objects.create") => "grant storage.objects.create on the two documents",
             _ if named("storage.objects.get") => "grant storage.objects.get on the two documents",
-            Request::Read => "grant storage.objects.get on the two documents",
-            Request::Create => "grant storage.objects.create on the two documents",
-            Request::Replace => {
+            StoreRequest::Read => "grant storage.objects.get on the two documents",
+            StoreRequest::Create => "grant storage.objects.create on the two documents",
+            StoreRequest::Replace => {
                 "grant storage.objects.create and storage.objects.delete on the two documents: overwriting needs both"
             }
         }
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for GcsRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
         if self.message.is_empty() { Ok(()) } else { write!(f, " {}", self.message) }
     }
-}
-
-/// No answer in time.
-pub(super) fn timed_out(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Failure {
-    Failure::new(
-        StoreErrorKind::TimedOut,
-        cause,
-        "try again; if it stays, look at the network and the server, or raise `timeoutSeconds`",
-    )
 }
 
 /// An answer that began and did not come whole, or came damaged.
@@ -125,10 +107,10 @@ pub(super) fn broken_off(error: &Error) -> Failure {
 }
 
 /// The request did not get there, or its answer did not come back.
-fn no_answer(error: &Error, request: Request) -> Failure {
+fn no_answer(error: &Error, request: StoreRequest) -> Failure {
     use StoreErrorKind as Kind;
     let cause = words(error);
-    if let Some(credentials) = cause::find::<CredentialsError>(error) {
+    if let Some(credentials) = error_chain::find::<CredentialsError>(error) {
         return match credentials.is_transient() {
             true => Failure::new(Kind::Unavailable, cause, "look at the service that gives access tokens"),
             false => Failure::new(
@@ -146,7 +128,7 @@ fn no_answer(error: &Error, request: Request) -> Failure {
             "see that the endpoint's name resolves, its port answers and its certificate is known here";
         return Failure::new(Kind::Unavailable, cause, remedy);
     }
-    if let Some(ReadError::MissingHeader(_) | ReadError::BadHeaderFormat(..)) = cause::find(error) {
+    if let Some(ReadError::MissingHeader(_) | ReadError::BadHeaderFormat(..)) = error_chain::find(error) {
         let remedy = "use Google Cloud Storage itself, and no proxy that drops its headers";
         return Failure::new(Kind::Misconfigured, cause, remedy);
     }
@@ -154,7 +136,7 @@ fn no_answer(error: &Error, request: Request) -> Failure {
         return Failure::new(Kind::Misconfigured, cause, "correct the target's `bucket` and `endpoint`");
     }
     match request {
-        Request::Read if !error.is_io() => broken_off(error),
+        StoreRequest::Read if !error.is_io() => broken_off(error),
         // A write whose answer is cut or unreadable may have taken effect.
         _ => {
             Failure::new(Kind::TimedOut, cause, "try again; if it stays, look at the network and the server")
@@ -173,21 +155,21 @@ fn innermost(error: &Error) -> &Error {
 /// What lies behind an error of the SDK.
 fn words(error: &(dyn StdError + 'static)) -> String {
     let spell = |error: &(dyn StdError + 'static)| error.to_string().chars().take(LONGEST_MESSAGE).collect();
-    cause::in_words(error.source().unwrap_or(error), spell)
+    error_chain::describe(error.source().unwrap_or(error), spell)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(status: u16, message: &str) -> Answer {
-        Answer { status, message: message.to_owned() }
+    fn answer(status: u16, message: &str) -> GcsRefusal {
+        GcsRefusal { status, message: message.to_owned() }
     }
 
     #[test]
     fn every_answer_has_a_meaning() {
-        use Request::{Create, Read, Replace};
         use StoreErrorKind as Kind;
+        use StoreRequest::{Create, Read, Replace};
         let lacks = |permission: &str| {
             format!(
                 "a@b.iam.gserviceaccount.com does not have {permission} access to the Google Cloud Storage object."

@@ -18,7 +18,7 @@ const OURS: &str = "X-Goog-Generation: 7\r\nX-Goog-Metageneration: 1\r\nETag: CA
 #[derive(Clone)]
 enum Reply {
     /// Status line, header lines and body.
-    Answer(&'static str, String, Vec<u8>),
+    GcsRefusal(&'static str, String, Vec<u8>),
     /// Announces one byte more than it sends.
     Truncated(&'static str, String, Vec<u8>),
     /// Closes the connection.
@@ -28,18 +28,18 @@ enum Reply {
 }
 
 fn answer(status: &'static str, headers: &str) -> Reply {
-    Reply::Answer(status, headers.to_owned(), Vec::new())
+    Reply::GcsRefusal(status, headers.to_owned(), Vec::new())
 }
 
 fn refusal(status: &'static str, message: &str) -> Reply {
     let code: u16 = status.split(' ').next().unwrap().parse().unwrap();
     let body = serde_json::json!({ "error": { "code": code, "message": message, "errors": [] } });
-    Reply::Answer(status, "Content-Type: application/json\r\n".to_owned(), body.to_string().into_bytes())
+    Reply::GcsRefusal(status, "Content-Type: application/json\r\n".to_owned(), body.to_string().into_bytes())
 }
 
 fn uploaded() -> Reply {
     let body = r#"{"name":"a/openid/v1/jwks","bucket":"bucket","generation":"8","metageneration":"1","etag":"CAgQAQ=="}"#;
-    Reply::Answer("200 OK", "Content-Type: application/json\r\n".to_owned(), body.into())
+    Reply::GcsRefusal("200 OK", "Content-Type: application/json\r\n".to_owned(), body.into())
 }
 
 /// A server that gives these replies in turn, the last one again and again, and keeps what it was asked.
@@ -61,7 +61,7 @@ impl Server {
                 let asked = request(&mut stream).await;
                 log.lock().unwrap().push(asked);
                 let (status, headers, body, missing) = match replies.get(number).or(replies.last()).unwrap() {
-                    Reply::Answer(status, headers, body) => (status, headers, body, 0),
+                    Reply::GcsRefusal(status, headers, body) => (status, headers, body, 0),
                     Reply::Truncated(status, headers, body) => (status, headers, body, 1),
                     Reply::Hangup => continue,
                     Reply::Silence => {
@@ -90,7 +90,7 @@ impl Server {
             timeout_seconds: 1,
             ..GcsTarget::of_bucket("bucket")
         };
-        GcsStore::connect(&target).await.unwrap()
+        GcsStore::new(Arc::new(GcsConnection::open(&target).await.unwrap()), &target)
     }
 
     fn requests(&self) -> Vec<String> {
@@ -120,7 +120,7 @@ async fn request(stream: &mut TcpStream) -> String {
 }
 
 async fn write(store: &GcsStore, precondition: &Precondition) -> Result<Version, StoreError> {
-    let marker = Marker { generation: 3, ..Marker::of("us".parse().unwrap()) };
+    let marker = Marker { decision: 3, ..Marker::of("us".parse().unwrap()) };
     let put = Put {
         path: PATH,
         bytes: b"{\"keys\":[]}",
@@ -153,7 +153,7 @@ async fn a_write_is_one_request_with_its_condition_and_everything_that_is_served
         "\"contentType\":\"application/jwk-set+json\"",
         "\"cacheControl\":\"public, max-age=600\"",
         "\"chancery-owner\":\"us\"",
-        "\"chancery-generation\":\"3\"",
+        "\"chancery-decision\":\"3\"",
         "\"chancery-cache-control\":\"public, max-age=600\"",
         "{\"keys\":[]}",
     ] {
@@ -168,7 +168,7 @@ async fn a_read_brings_back_everything_and_a_changed_attribute_unsays_the_cache_
     for (headers, version, cache_control) in
         [(OURS, "7/1/CAcQAQ==", Some("no-store")), (patched.as_str(), "7/2/CAcQAQ==", None)]
     {
-        let reply = Reply::Answer("200 OK", headers.to_owned(), b"bytes".to_vec());
+        let reply = Reply::GcsRefusal("200 OK", headers.to_owned(), b"bytes".to_vec());
         let server = Server::start(vec![reply]).await;
         let object = server.store().await.read(PATH).await.unwrap().unwrap();
         assert_eq!(object.bytes, b"bytes");
@@ -184,7 +184,7 @@ async fn a_read_brings_back_everything_and_a_changed_attribute_unsays_the_cache_
 
 #[tokio::test]
 async fn a_conditional_read_names_the_etag_and_understands_each_answer() {
-    let again = |headers: &str| Reply::Answer("200 OK", headers.to_owned(), b"bytes".to_vec());
+    let again = |headers: &str| Reply::GcsRefusal("200 OK", headers.to_owned(), b"bytes".to_vec());
     let patched = OURS.replace("Metageneration: 1", "Metageneration: 2");
     for (reply, unchanged) in [
         (answer("304 Not Modified", "ETag: CAcQAQ==\r\n"), true),
@@ -195,7 +195,7 @@ async fn a_conditional_read_names_the_etag_and_understands_each_answer() {
         let server = Server::start(vec![reply]).await;
         let known = version("7/1/CAcQAQ==");
         let reading = server.store().await.read_unless(PATH, Some(&known)).await.unwrap();
-        assert_eq!(reading == Reading::Unchanged, unchanged, "{reading:?}");
+        assert_eq!(reading == ConditionalRead::Unchanged, unchanged, "{reading:?}");
         let [request] = server.requests().try_into().unwrap();
         assert!(request.to_lowercase().contains("\r\nif-none-match: cacqaq==\r\n"), "{request}");
     }
@@ -210,7 +210,7 @@ async fn two_reads_at_once_keep_their_conditions_apart() {
     let store = server.store().await;
     let (first, second) = (version("7/1/one"), version("7/1/two"));
     let (a, b) = tokio::join!(store.read_unless("a", Some(&first)), store.read_unless("b", Some(&second)));
-    assert_eq!((a.unwrap(), b.unwrap()), (Reading::Unchanged, Reading::Unchanged));
+    assert_eq!((a.unwrap(), b.unwrap()), (ConditionalRead::Unchanged, ConditionalRead::Unchanged));
     let requests = server.requests();
     for (path, etag) in [("a%2Fa?", "one"), ("a%2Fb?", "two")] {
         let request = requests.iter().find(|request| request.contains(path)).unwrap().to_lowercase();
@@ -254,9 +254,9 @@ async fn a_broken_or_strange_download_is_never_taken_for_the_object() {
     let wrong = format!("{OURS}X-Goog-Hash: crc32c=AAAAAA==\r\n");
     for (reply, kind) in [
         (Reply::Truncated("200 OK", OURS.to_owned(), b"byte".to_vec()), Kind::Unavailable),
-        (Reply::Answer("200 OK", wrong, b"bytes".to_vec()), Kind::Unavailable),
+        (Reply::GcsRefusal("200 OK", wrong, b"bytes".to_vec()), Kind::Unavailable),
         (answer("200 OK", &marked), Kind::Misconfigured),
-        (Reply::Answer("200 OK", OURS.to_owned(), large), Kind::Misconfigured),
+        (Reply::GcsRefusal("200 OK", OURS.to_owned(), large), Kind::Misconfigured),
         (answer("200 OK", "ETag: x\r\n"), Kind::Misconfigured),
     ] {
         let server = Server::start(vec![reply]).await;
@@ -268,13 +268,13 @@ async fn a_broken_or_strange_download_is_never_taken_for_the_object() {
 #[tokio::test]
 async fn an_upload_without_a_whole_answer_may_have_taken_effect() {
     let cut = Reply::Truncated("200 OK", String::new(), b"{\"generation\":".to_vec());
-    let no_json = Reply::Answer("200 OK", String::new(), b"<html>".to_vec());
+    let no_json = Reply::GcsRefusal("200 OK", String::new(), b"<html>".to_vec());
     for reply in [cut, no_json] {
         let server = Server::start(vec![reply]).await;
         let error = write(&server.store().await, &Precondition::Absent).await.unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::TimedOut, "{error}");
     }
-    let nameless = Reply::Answer("200 OK", String::new(), b"{}".to_vec());
+    let nameless = Reply::GcsRefusal("200 OK", String::new(), b"{}".to_vec());
     let server = Server::start(vec![nameless]).await;
     let error = write(&server.store().await, &Precondition::Absent).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Misconfigured, "{error}");

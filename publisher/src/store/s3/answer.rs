@@ -12,23 +12,14 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
+use chancery_wire::error_chain;
 
-use crate::cause;
-use crate::store::{Failure, StoreErrorKind};
-
-/// What was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Read,
-    /// A write on the condition that there is nothing.
-    Create,
-    /// A write on the condition that there is a certain version.
-    Replace,
-}
+use crate::store::limits::timed_out;
+use crate::store::{Failure, StoreErrorKind, StoreRequest};
 
 /// A refusal as the server worded it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct S3Refusal {
     pub(super) status: u16,
     pub(super) code: String,
     pub(super) message: String,
@@ -43,7 +34,7 @@ pub(super) enum Absence {
     Possible,
 }
 
-impl Answer {
+impl S3Refusal {
     /// The server's answer, or the failure if there was none.
     pub(super) fn of<E>(error: &SdkError<E, HttpResponse>) -> Result<Self, Failure>
     where
@@ -81,17 +72,32 @@ impl Answer {
         }
     }
 
+    /// Whether a refused HEAD must be asked again as a GET: a status that has several meanings, told apart by a code.
+    pub(super) fn needs_its_body(&self) -> bool {
+        (400..500).contains(&self.status) && !matches!(self.status, 408 | 425 | 429)
+    }
+
+    /// The failure where the object is known to be there.
+    pub(super) fn into_hidden(self) -> Failure {
+        let remedy = "grant s3:GetObject on it; an object that was removed is told from a hidden one by s3:ListBucket, otherwise it is written anew two minutes after the first refusal";
+        Failure { remedy, ..self.into_failure(StoreRequest::Read) }
+    }
+
     /// What helps against a refusal of rights. A write on the condition of a version takes the right to read it, too
     /// (the page on conditional writes above); AWS names the action that is missing, other servers do not.
-    fn missing_right(&self, request: Request) -> &'static str {
+    fn missing_right(&self, request: StoreRequest) -> &'static str {
         match request {
-            Request::Read => "grant s3:GetObject on it",
+            StoreRequest::Read => "grant s3:GetObject on it",
             _ if self.message.contains("s3:GetObject") => "grant s3:GetObject on it",
-            Request::Create | Request::Replace => "grant s3:PutObject on it",
+            StoreRequest::Create | StoreRequest::Replace => "grant s3:PutObject on it",
         }
     }
 
-    pub(super) fn into_failure(self, request: Request) -> Failure {
+    pub(super) fn into_failure(self, request: StoreRequest) -> Failure {
+        self.failure(request).of_request(self.request_id)
+    }
+
+    fn failure(&self, request: StoreRequest) -> Failure {
         use StoreErrorKind as Kind;
         let (kind, remedy) = match (self.code.as_str(), self.status) {
             ("PreconditionFailed" | "ConditionalRequestConflict", _) | (_, 412) => {
@@ -112,7 +118,7 @@ impl Answer {
                 (Kind::NoSuchContainer, "make the bucket, or correct its name or the endpoint")
             }
             // The object whose version was named is gone.
-            (_, 404) if request == Request::Replace => return Failure::conflict(self.to_string()),
+            (_, 404) if request == StoreRequest::Replace => return Failure::conflict(self.to_string()),
             (_, 404) => (Kind::NoSuchContainer, "correct the endpoint or the bucket's name"),
             ("NotImplemented", _) | (_, 501) => (
                 Kind::Misconfigured,
@@ -141,24 +147,13 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+/// Without the request's id, which differs each time.
+impl fmt::Display for S3Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
-        let parts = [("", &self.code), ("", &self.message), ("request ", &self.request_id)];
-        parts
-            .iter()
-            .filter(|(_, text)| !text.is_empty())
-            .try_for_each(|(name, text)| write!(f, " {name}{text}"))
+        let parts = [&self.code, &self.message];
+        parts.iter().filter(|text| !text.is_empty()).try_for_each(|text| write!(f, " {text}"))
     }
-}
-
-/// No answer in time.
-pub(super) fn timed_out(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
-    Failure::new(
-        StoreErrorKind::TimedOut,
-        cause,
-        "try again; if it stays, look at the network and the server, or raise `timeoutSeconds`",
-    )
 }
 
 /// The request did not get there, or its answer did not come back.
@@ -167,7 +162,7 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
     let cause = words(error);
     // The client's type for this is out of reach; its words decide between two kinds that are both tried again.
     let unconnected = cause.contains("client error (Connect)");
-    let (kind, remedy) = match (cause::find::<CredentialsError>(error), error) {
+    let (kind, remedy) = match (error_chain::find::<CredentialsError>(error), error) {
         (Some(CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_)), _) => (
             Kind::Misconfigured,
             "give credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, a role or `credentialsFile`",
@@ -191,21 +186,21 @@ fn no_answer<E: Error + 'static>(error: &SdkError<E, HttpResponse>) -> Failure {
 
 /// What lies behind an error of the SDK. Its own word names a stage of the client.
 fn words(error: &(dyn Error + 'static)) -> String {
-    cause::in_words(error.source().unwrap_or(error), ToString::to_string)
+    error_chain::describe(error.source().unwrap_or(error), ToString::to_string)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(status: u16, code: &str, message: &str) -> Answer {
-        Answer { status, code: code.to_owned(), message: message.to_owned(), request_id: String::new() }
+    fn answer(status: u16, code: &str, message: &str) -> S3Refusal {
+        S3Refusal { status, code: code.to_owned(), message: message.to_owned(), request_id: String::new() }
     }
 
     #[test]
     fn every_answer_has_a_meaning() {
-        use Request::{Create, Read, Replace};
         use StoreErrorKind as Kind;
+        use StoreRequest::{Create, Read, Replace};
         for (request, status, code, kind) in [
             (Create, 412, "PreconditionFailed", Kind::Conflict),
             (Replace, 412, "PreconditionFailed", Kind::Conflict),
@@ -240,8 +235,24 @@ mod tests {
     }
 
     #[test]
+    fn the_same_problem_has_the_same_text_and_another_request() {
+        let failure = |id: &str| {
+            let answer = S3Refusal { request_id: id.to_owned(), ..answer(503, "SlowDown", "Slow down") };
+            answer.into_failure(StoreRequest::Read).at(
+                "s3://b".to_owned(),
+                crate::store::Operation::Read,
+                "k",
+            )
+        };
+        let (first, second) = (failure("4442587FB7D0A2F9"), failure("EXAMPLE"));
+        assert_eq!(first.to_string(), second.to_string());
+        assert_eq!(first.request_id.as_deref(), Some("4442587FB7D0A2F9"));
+        assert_eq!(failure("").request_id, None);
+    }
+
+    #[test]
     fn a_denial_names_the_right_that_is_missing() {
-        use Request::{Create, Read, Replace};
+        use StoreRequest::{Create, Read, Replace};
         let reads =
             "User: arn:aws:iam::1:user/a is not authorized to perform: s3:GetObject on resource: \"b/k\"";
         for (request, message, right) in [

@@ -2,11 +2,11 @@ use chancery_core::trust::aws::Wanted;
 
 use super::*;
 
-fn answer(status: u16, code: &str, message: &str) -> Answer {
+fn answer(status: u16, code: &str, message: &str) -> AwsAnswer {
     let body = format!(
         "<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
     );
-    Answer { status, body }
+    AwsAnswer::new(status, &body)
 }
 
 fn call() -> Call {
@@ -19,12 +19,12 @@ fn a_provider_is_read_with_its_tags() {
     let xml = "<R><ClientIDList><member>a</member><member>b&amp;c</member></ClientIDList><ThumbprintList><member>00</member>\
         </ThumbprintList><Tags><member><Key>k</Key><Value>v</Value></member><member><Key>e</Key><Value></Value></member>\
         <member><Key>n</Key><Value/></member></Tags></R>";
-    let read = provider(xml);
+    let read = provider(&Element::parse(xml).unwrap());
     assert_eq!(read.audiences, ["a", "b&c"].map(str::to_owned).into());
     assert_eq!(read.thumbprints, ["00".to_owned()].into());
     let tags: Vec<_> = read.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(tags, [("e", ""), ("k", "v"), ("n", "")]);
-    assert_eq!(provider("<R><ClientIDList/></R>"), Provider::default());
+    assert_eq!(provider(&Element::parse("<R><ClientIDList/></R>").unwrap()), Provider::default());
 }
 
 #[test]
@@ -48,9 +48,16 @@ fn a_refusal_names_what_helps() {
 #[test]
 fn a_call_is_a_form_of_which_every_byte_arrives() {
     let body = Body::Form(vec![("ClientID".to_owned(), "a b&c=ü/~".to_owned())]);
-    let request = request(&Call { body: Some(body), ..call() }).unwrap();
-    assert_eq!(request.body(), b"ClientID=a%20b%26c%3D%C3%BC%2F~");
-    assert_eq!(request.headers()["content-type"], "application/x-www-form-urlencoded");
+    let call = Call { body: Some(body), ..call() };
+    let request = request(&call, &api::endpoint("https://iam.amazonaws.com/").unwrap()).unwrap();
+    assert_eq!(request.body_bytes(), b"ClientID=a+b%26c%3D%C3%BC%2F%7E");
+    assert_eq!(request.header_map()["content-type"], "application/x-www-form-urlencoded");
+}
+
+#[test]
+fn a_signed_request_goes_to_the_endpoint_alone() {
+    let error = request(&call(), &api::endpoint("https://iam.example.com/").unwrap()).unwrap_err();
+    assert!(error.to_string().contains("another server"), "{error}");
 }
 
 #[tokio::test]
@@ -78,7 +85,7 @@ async fn each_partition_is_asked_at_its_own_endpoints() {
     ] {
         let options = AwsOptions { region: Some(region.to_owned()), ..AwsOptions::default() };
         let registrar = AwsRegistrar::connect(wanted.clone(), &options).await.unwrap();
-        assert_eq!((registrar.iam.as_str(), registrar.sts.as_str()), (iam, sts));
+        assert_eq!((registrar.iam.url().as_str(), registrar.sts.url().as_str()), (iam, sts));
         let partition = Partition::of_region(region);
         let arn = format!("arn:{partition}:iam::ACCOUNT:oidc-provider/id.example.com");
         assert!(registrar.least_policy().contains(&arn), "{}", registrar.least_policy());

@@ -3,7 +3,7 @@
 use chancery_core::trust::azure::Registered;
 use serde::Deserialize;
 
-use crate::azure::api::Answer;
+use crate::azure::api::AzureAnswer;
 
 /// One page of a list.
 pub(super) struct Page {
@@ -40,7 +40,7 @@ struct Members {
 }
 
 impl Page {
-    pub(super) fn read(answer: &Answer) -> Result<Self, String> {
+    pub(super) fn read(answer: &AzureAnswer) -> Result<Self, String> {
         let body: PageBody = serde_json::from_slice(&answer.body)
             .map_err(|error| format!("{} with no list of credentials ({error})", answer.status))?;
         let registered = body.value.into_iter().map(|entry| {
@@ -78,7 +78,7 @@ mod tests {
             "value": [{ "id": "…", "name": "one", "issuer": "i", "subject": "s", "audiences": ["a"], "description": null }],
         });
         for list in [arm, graph] {
-            let page = Page::read(&Answer::of(200, None, list.to_string().into_bytes())).unwrap();
+            let page = Page::read(&AzureAnswer::of(200, None, list.to_string().into_bytes())).unwrap();
             assert_eq!(page.next.as_deref(), Some("https://management.azure.com/next"));
             let [one] = page.registered.try_into().unwrap();
             let expected = Registered {
@@ -90,6 +90,6 @@ mod tests {
             };
             assert_eq!(one, expected);
         }
-        assert!(Page::read(&Answer::of(200, None, b"<html>".to_vec())).is_err());
+        assert!(Page::read(&AzureAnswer::of(200, None, b"<html>".to_vec())).is_err());
     }
 }

@@ -2,18 +2,24 @@
 
 use chancery_core::DocumentKind;
 use chancery_core::lint::{Finding, Severity};
+use chancery_core::quoted::escaped;
 
 use super::Standard;
-use crate::verify::fetch::Fetched;
+use crate::verify::fetch::FetchedDocument;
 use crate::verify::rule;
 
-pub(super) fn judge(standard: Standard<'_>, kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
+pub(super) fn judge(
+    standard: Standard<'_>,
+    kind: DocumentKind,
+    fetched: &FetchedDocument,
+) -> Option<Finding> {
     let expected = standard.expected.bytes.get(&kind)?;
     if *expected == fetched.body {
         return None;
     }
     let same = expected.iter().zip(&fetched.body).take_while(|(left, right)| left == right).count();
-    let age = fetched.headers.age.as_deref().map(|age| format!(" It came from a cache, {age} s old."));
+    let age =
+        fetched.headers.age.as_deref().map(|age| format!(" It came from a cache, {} s old.", escaped(age)));
     Some(Finding {
         rule: rule::BYTES_DIFFER,
         severity: Severity::Warning,
@@ -30,7 +36,7 @@ pub(super) fn judge(standard: Standard<'_>, kind: DocumentKind, fetched: &Fetche
 }
 
 /// What to add when a document cannot be parsed: the usual reasons, as far as they show.
-pub(super) fn hint(fetched: &Fetched) -> &'static str {
+pub(super) fn hint(fetched: &FetchedDocument) -> &'static str {
     let first = fetched.body.iter().find(|byte| !byte.is_ascii_whitespace());
     let encoding = fetched.headers.content_encoding.as_deref().unwrap_or("identity");
     match first {

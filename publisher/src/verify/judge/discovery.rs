@@ -4,10 +4,11 @@ use chancery_core::DocumentKind;
 use chancery_core::discovery::ObservedDiscovery;
 use chancery_core::lint::{Finding, Severity};
 use chancery_core::profile::RelyingParty;
+use chancery_core::quoted::{escaped, quoted};
 use serde_json::{Map, Value};
 
-use super::{Standard, all, content, place, quote};
-use crate::verify::fetch::Fetched;
+use super::{Standard, all, content, place};
+use crate::verify::fetch::FetchedDocument;
 use crate::verify::rule;
 
 /// The members that the specification requires beside `issuer` and `jwks_uri`, of those kube-apiserver serves.
@@ -26,12 +27,12 @@ pub(super) struct Judged {
 
 /// Where to read the JWKS: the advertised `jwks_uri`, if the document came and the URL can be read anonymously
 /// over TLS.
-pub fn readable_jwks_uri(discovery: &Fetched) -> Option<String> {
+pub fn readable_jwks_uri(discovery: &FetchedDocument) -> Option<String> {
     let unverified = ObservedDiscovery::parse(&discovery.body).ok().filter(|_| discovery.status == 200)?;
     place::is_readable(&unverified.jwks_uri).then_some(unverified.jwks_uri)
 }
 
-pub(super) fn judge(standard: Standard<'_>, fetched: &Fetched) -> Judged {
+pub(super) fn judge(standard: Standard<'_>, fetched: &FetchedDocument) -> Judged {
     let unverified = match ObservedDiscovery::parse(&fetched.body) {
         Ok(unverified) => unverified,
         Err(error) => {
@@ -52,15 +53,16 @@ pub(super) fn judge(standard: Standard<'_>, fetched: &Fetched) -> Judged {
     }
 }
 
-fn malformed(fetched: &Fetched, error: &serde_json::Error) -> Finding {
+fn malformed(fetched: &FetchedDocument, error: &serde_json::Error) -> Finding {
     let kind = DocumentKind::Discovery;
     Finding {
         rule: rule::DISCOVERY_MALFORMED,
         severity: Severity::Error,
         breaks: all(),
         message: format!(
-            "what came from {} is not a {kind}: {error}{}; expected a JSON object with the strings `issuer` and `jwks_uri`",
-            fetched.url,
+            "what came from {} is not a {kind}: {}{}; expected a JSON object with the strings `issuer` and `jwks_uri`",
+            escaped(&fetched.url),
+            quoted(error),
             content::hint(fetched)
         ),
         remedy: "publish the document that `chancery keygen discovery` writes".to_owned(),
@@ -74,11 +76,11 @@ fn issuer_mismatch(standard: Standard<'_>, came: &str) -> Option<Finding> {
     }
     let trimmed = |text: &str| text.trim_end_matches('/').to_owned();
     let how = if trimmed(came) == trimmed(asked) {
-        "; they differ in the slash at the end"
+        "the slash at the end is wrong: "
     } else if came.eq_ignore_ascii_case(asked) {
-        "; they differ in upper and lower case"
+        "upper and lower case are wrong: "
     } else if came.trim() == asked {
-        "; they differ in white space"
+        "there is white space: "
     } else {
         ""
     };
@@ -89,8 +91,8 @@ fn issuer_mismatch(standard: Standard<'_>, came: &str) -> Option<Finding> {
         severity: Severity::Error,
         breaks,
         message: format!(
-            "the discovery document names the issuer {}, byte for byte expected {asked:?}{how}",
-            quote(came)
+            "{how}the discovery document names the issuer {}, byte for byte expected {asked:?}",
+            quoted(came)
         ),
         remedy: "let `--service-account-issuer`, the discovery document and what relying parties are told be the same string; if tokens already carry the other one, verify that URL instead".to_owned(),
     })

@@ -5,18 +5,22 @@ use std::time::Duration;
 use chancery_core::DocumentKind;
 use chancery_core::lint::{Finding, Severity};
 use chancery_core::profile::RelyingParty;
+use chancery_core::quoted::quoted;
 
-use super::{Standard, quote};
-use crate::verify::fetch::Fetched;
+use super::Standard;
+use crate::verify::fetch::FetchedDocument;
 use crate::verify::rule;
 
-pub(super) fn judge(standard: Standard<'_>, kind: DocumentKind, fetched: &Fetched) -> Vec<Finding> {
+pub(super) fn judge(standard: Standard<'_>, kind: DocumentKind, fetched: &FetchedDocument) -> Vec<Finding> {
     let findings = [media_type(kind, fetched), cache(standard, kind, fetched), stale(kind, fetched)];
     findings.into_iter().flatten().collect()
 }
 
-/// How long an answer with this `Cache-Control` may be served from a cache (RFC 9111 section 5.2.2, RFC 5861
-/// section 3). `None` when it does not say.
+/// The greatest number of seconds that a header can say (RFC 9111 section 1.2.2).
+const LONGEST_SECONDS: u64 = 1 << 31;
+
+/// How long an answer with this `Cache-Control` may be served from a cache (RFC 9111 section 5.2.2), also one that is
+/// asking again or whose origin is in trouble (RFC 5861 sections 3 and 4). `None` when it does not say.
 pub(super) fn longest_cached(cache_control: &str) -> Option<Duration> {
     let directives = || {
         cache_control.split(',').map(|directive| {
@@ -29,20 +33,20 @@ pub(super) fn longest_cached(cache_control: &str) -> Option<Duration> {
     }
     let seconds = |wanted: &str| {
         let values = directives().filter(|(name, _)| name == wanted);
-        // A number too large to represent is as large as possible (RFC 9111 section 1.2.2).
-        let numbers =
-            values.filter(|(_, value)| is_number(value)).map(|(_, v)| v.parse().unwrap_or(u64::MAX));
+        let numbers = values.filter(|(_, value)| is_number(value));
+        let numbers = numbers.map(|(_, v)| v.parse().unwrap_or(LONGEST_SECONDS).min(LONGEST_SECONDS));
         numbers.max().map(Duration::from_secs)
     };
     let fresh = seconds("max-age").max(seconds("s-maxage"))?;
-    Some(fresh.saturating_add(seconds("stale-while-revalidate").unwrap_or_default()))
+    let stale = seconds("stale-while-revalidate").max(seconds("stale-if-error"));
+    Some(fresh.saturating_add(stale.unwrap_or_default()))
 }
 
 fn is_number(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn media_type(kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
+fn media_type(kind: DocumentKind, fetched: &FetchedDocument) -> Option<Finding> {
     let came = fetched.headers.content_type.as_deref();
     let essence = came.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     // Half the world serves a JWKS as plain JSON, and nobody is known to mind.
@@ -55,14 +59,14 @@ fn media_type(kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
         breaks: vec![RelyingParty::Common],
         message: format!(
             "the {kind} came as {}; expected {}",
-            came.map_or_else(|| "no media type".to_owned(), quote),
+            came.map_or_else(|| "no media type".to_owned(), |came| quoted(came).to_string()),
             kind.media_type()
         ),
         remedy: "set `Content-Type` on the object or in the server".to_owned(),
     })
 }
 
-fn cache(standard: Standard<'_>, kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
+fn cache(standard: Standard<'_>, kind: DocumentKind, fetched: &FetchedDocument) -> Option<Finding> {
     let limit = standard.expected.cache.max_age();
     let came = fetched.headers.cache_control.as_deref();
     let Some(longest) = came.and_then(longest_cached) else {
@@ -74,7 +78,7 @@ fn cache(standard: Standard<'_>, kind: DocumentKind, fetched: &Fetched) -> Optio
                 "the {kind} came with {}, so every cache decides by itself how long to keep it, some for a day; expected {:?}",
                 came.map_or_else(
                     || "no cache header".to_owned(),
-                    |value| format!("the cache header {}", quote(value))
+                    |value| format!("the cache header {}", quoted(value))
                 ),
                 standard.expected.cache.header()
             ),
@@ -99,7 +103,7 @@ fn cache(standard: Standard<'_>, kind: DocumentKind, fetched: &Fetched) -> Optio
     })
 }
 
-fn stale(kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
+fn stale(kind: DocumentKind, fetched: &FetchedDocument) -> Option<Finding> {
     let age: u64 = fetched.headers.age.as_deref()?.trim().parse().ok()?;
     let longest = longest_cached(fetched.headers.cache_control.as_deref()?)?;
     (Duration::from_secs(age) > longest).then(|| Finding {

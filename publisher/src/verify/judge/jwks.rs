@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use chancery_core::jwks::{JwksError, ObservedJwk, ObservedJwks};
 use chancery_core::lint::{Finding, Severity, lint_keys};
 use chancery_core::profile::RelyingParty;
-use chancery_core::{Algorithm, KeyId, PublicKey};
+use chancery_core::quoted::{escaped, quoted};
+use chancery_core::{Algorithm, KeyId, PublicKey, listed};
 use serde_json::{Map, Value};
 
-use super::{Standard, all, content, quote};
-use crate::verify::fetch::Fetched;
+use super::{Standard, all, content};
+use crate::verify::fetch::FetchedDocument;
 use crate::verify::report::PublishedKey;
 use crate::verify::rule;
 
@@ -22,13 +23,18 @@ pub(super) struct Judged {
     pub(super) algorithms: BTreeSet<Algorithm>,
 }
 
-pub(super) fn judge(standard: Standard<'_>, fetched: &Fetched) -> Judged {
-    let set = match ObservedJwks::parse(&fetched.body) {
-        Ok(set) => set,
+/// The most entries that are looked at. A key takes 230 bytes at least, so that a document within the limit of its
+/// size has no more of them.
+const ENTRIES: usize = 5000;
+
+pub(super) fn judge(standard: Standard<'_>, fetched: &FetchedDocument) -> Judged {
+    let (set, left_out) = match ObservedJwks::parse_some(&fetched.body, ENTRIES) {
+        Ok(read) => read,
         Err(error) => return Judged { findings: vec![malformed(fetched, &error)], ..Judged::default() },
     };
     let visible = visible(&set);
     let mut findings = lint_keys(&set, standard.parties);
+    findings.extend((left_out > 0).then(|| too_many(left_out)));
     findings.extend(members(&fetched.body));
     findings.extend(missing(&standard.expected.keys, &visible, &set));
     findings.extend(unexpected(&standard.expected.keys, &set));
@@ -48,7 +54,6 @@ pub(super) fn compare_algorithms(
 ) -> Option<Finding> {
     let advertised: BTreeSet<&str> = advertised.as_ref()?.iter().map(String::as_str).collect();
     let published: BTreeSet<&str> = published.iter().map(|algorithm| algorithm.as_str()).collect();
-    let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(", ");
     if advertised == published || advertised.is_empty() || published.is_empty() {
         return None;
     }
@@ -62,8 +67,8 @@ pub(super) fn compare_algorithms(
         breaks,
         message: format!(
             "the discovery document advertises {}; expected {}, the algorithms of the keys. Readers that go by it refuse tokens of any other",
-            list(&advertised),
-            list(&published)
+            listed(advertised.iter().map(quoted)),
+            listed(&published)
         ),
         remedy: "publish both documents from the same keys".to_owned(),
     })
@@ -84,24 +89,45 @@ fn published(entry: &ObservedJwk) -> PublishedKey {
     }
 }
 
-fn malformed(fetched: &Fetched, error: &JwksError) -> Finding {
+fn malformed(fetched: &FetchedDocument, error: &JwksError) -> Finding {
     Finding {
         rule: rule::JWKS_MALFORMED,
         severity: Severity::Error,
         breaks: all(),
-        message: format!("what came from {} cannot be read: {error}{}", fetched.url, content::hint(fetched)),
+        message: format!(
+            "what came from {} cannot be read: {}{}",
+            escaped(&fetched.url),
+            escaped(error),
+            content::hint(fetched)
+        ),
         remedy: "publish the document that `chancery keygen jwks` writes".to_owned(),
+    }
+}
+
+fn too_many(left_out: usize) -> Finding {
+    Finding {
+        rule: rule::TOO_LARGE,
+        severity: Severity::Warning,
+        breaks: all(),
+        message: format!(
+            "the JWKS has {} entries; the first {ENTRIES} were read",
+            ENTRIES.saturating_add(left_out)
+        ),
+        remedy: "find out who publishes them: two keys are the rule, and no cluster has thousands".to_owned(),
     }
 }
 
 fn members(body: &[u8]) -> Option<Finding> {
     let members: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
-    let extra: Vec<_> = members.keys().filter(|name| *name != "keys").map(|name| quote(name)).collect();
+    let extra: Vec<&String> = members.keys().filter(|name| *name != "keys").collect();
     (!extra.is_empty()).then(|| Finding {
         rule: rule::MEMBERS,
         severity: Severity::Note,
         breaks: Vec::new(),
-        message: format!("the JWKS has members beside `keys`: {}; expected none", extra.join(", ")),
+        message: format!(
+            "the JWKS has members beside `keys`: {}; expected none",
+            listed(extra.into_iter().map(quoted))
+        ),
         remedy: "leave them out; readers ignore them, and strict ones may not".to_owned(),
     })
 }
@@ -116,7 +142,7 @@ fn missing(expected: &[KeyId], visible: &[KeyId], set: &ObservedJwks) -> Option<
         breaks: all(),
         message: format!(
             "expected keys are not visible: {}; {} of {} are{}",
-            hidden.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", "),
+            listed(&hidden),
             expected.len() - hidden.len(),
             expected.len(),
             if forged { ". An entry has such a kid, but the numbers of another key" } else { "" }
@@ -137,11 +163,9 @@ fn unexpected(expected: &[KeyId], set: &ObservedJwks) -> Option<Finding> {
         breaks: Vec::new(),
         message: format!(
             "keys are visible that were not expected: {}",
-            others
-                .iter()
-                .map(|entry| entry.kid.as_deref().map_or_else(|| "one without kid".to_owned(), quote))
-                .collect::<Vec<_>>()
-                .join(", ")
+            listed(others.iter().map(|entry| {
+                entry.kid.as_ref().map_or_else(|| "one without kid".to_owned(), |kid| quoted(kid).to_string())
+            }))
         ),
         remedy: "if nobody of yours signs with them, find out who published them: whoever holds their private halves can make tokens of this issuer".to_owned(),
     })

@@ -3,10 +3,11 @@
 use chancery_core::IssuerUrl;
 use chancery_core::lint::{Finding, Severity, lint_issuer};
 use chancery_core::profile::RelyingParty;
+use chancery_core::quoted::{escaped, quoted};
 use reqwest::Url;
 
-use super::{Standard, all, quote};
-use crate::verify::fetch::{Fetched, Route};
+use super::{Standard, all};
+use crate::verify::fetch::{FetchedDocument, Route};
 use crate::verify::rule;
 
 /// The rules of [`lint_issuer`] about a host that not everybody can reach.
@@ -44,7 +45,7 @@ pub(super) fn jwks_uri(standard: Standard<'_>, came: &str) -> Option<Finding> {
         rule: rule::JWKS_URI_ELSEWHERE,
         severity,
         breaks,
-        message: format!("the advertised jwks_uri {} {what}; expected {}", quote(came), issuer.jwks_uri()),
+        message: format!("the advertised jwks_uri {} {what}; expected {}", quoted(came), issuer.jwks_uri()),
         remedy: "publish a discovery document whose jwks_uri is derived from the issuer URL; kube-apiserver's own default names the node, `--service-account-jwks-uri` changes it".to_owned(),
     }
     };
@@ -71,7 +72,7 @@ pub(super) fn jwks_uri(standard: Standard<'_>, came: &str) -> Option<Finding> {
 }
 
 /// Tells when the name service led to an address that is private although the host looks public.
-pub(super) fn private_peer(standard: Standard<'_>, fetched: &Fetched) -> Option<Finding> {
+pub(super) fn private_peer(standard: Standard<'_>, fetched: &FetchedDocument) -> Option<Finding> {
     let peer = fetched.peer.filter(|_| fetched.route == Route::Resolved)?.ip();
     // About a host that is private by its looks, the issuer URL's own rules have spoken.
     if out_of_reach(standard, standard.issuer.host()).is_some() {
@@ -87,7 +88,7 @@ pub(super) fn private_peer(standard: Standard<'_>, fetched: &Fetched) -> Option<
         breaks: private.breaks,
         message: format!(
             "{} was answered by the private address {peer}; expected a public one. If the name has another address outside, this reading proves nothing about it",
-            fetched.url
+            escaped(&fetched.url)
         ),
         remedy: "verify from outside this network, or give the public address with `--resolve`".to_owned(),
     })

@@ -2,9 +2,10 @@
 
 use chancery_core::DocumentKind;
 use chancery_core::lint::{Finding, Severity};
+use chancery_core::quoted::{escaped, quoted};
 
-use super::{all, quote};
-use crate::verify::fetch::Fetched;
+use super::all;
+use crate::verify::fetch::FetchedDocument;
 use crate::verify::rule;
 
 /// An error code in the XML of an object store, what it means to an anonymous reader, and what to do.
@@ -69,7 +70,7 @@ const CODES: [Code; 10] = [
     },
 ];
 
-pub(super) fn judge(kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
+pub(super) fn judge(kind: DocumentKind, fetched: &FetchedDocument) -> Option<Finding> {
     match fetched.status {
         200 => None,
         // A 304 answers a condition that was never made.
@@ -78,16 +79,20 @@ pub(super) fn judge(kind: DocumentKind, fetched: &Fetched) -> Option<Finding> {
     }
 }
 
-fn redirected(kind: DocumentKind, fetched: &Fetched) -> Finding {
+fn redirected(kind: DocumentKind, fetched: &FetchedDocument) -> Finding {
     let known = store_code(&fetched.body).and_then(|code| known(&code));
-    let place = fetched.headers.location.as_deref().map_or_else(|| "nowhere".to_owned(), quote);
+    let place = fetched
+        .headers
+        .location
+        .as_deref()
+        .map_or_else(|| "nowhere".to_owned(), |place| quoted(place).to_string());
     Finding {
         rule: rule::REDIRECTED,
         severity: Severity::Error,
         breaks: all(),
         message: format!(
             "the {kind} at {} answered {} and sends the reader to {place}; expected 200. Redirects were not followed: jose and others for Node do not, and neither AWS, Azure nor Google promises to; Go's readers (kubernetes, vault, minio) would{}",
-            fetched.url,
+            escaped(&fetched.url),
             fetched.status,
             known.map(|code| format!(". {} means that {}", code.code, code.meaning)).unwrap_or_default(),
         ),
@@ -98,7 +103,7 @@ fn redirected(kind: DocumentKind, fetched: &Fetched) -> Finding {
     }
 }
 
-fn refused(kind: DocumentKind, fetched: &Fetched) -> Finding {
+fn refused(kind: DocumentKind, fetched: &FetchedDocument) -> Finding {
     let (explanation, remedy) = explain(fetched);
     Finding {
         rule: rule::STATUS_NOT_200,
@@ -106,19 +111,20 @@ fn refused(kind: DocumentKind, fetched: &Fetched) -> Finding {
         breaks: all(),
         message: format!(
             "the {kind} at {} answered {}{explanation}; expected 200",
-            fetched.url, fetched.status
+            escaped(&fetched.url),
+            fetched.status
         ),
         remedy,
     }
 }
 
 /// What the body or the status says, and what to do.
-fn explain(fetched: &Fetched) -> (String, String) {
+fn explain(fetched: &FetchedDocument) -> (String, String) {
     if let Some(code) = store_code(&fetched.body) {
         return match known(&code) {
             Some(code) => (format!(" {}: {}", code.code, code.meaning), code.remedy.to_owned()),
             None => (
-                format!(" {}", quote(&code)),
+                format!(" {}", quoted(&code)),
                 "look the code up in the documentation of the object store".to_owned(),
             ),
         };

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::lint::Severity;
-use chancery_core::{CachePolicy, DocumentSet, Jwks, KeyId, PublicKey, pem};
+use chancery_core::{CachePolicy, DocumentSet, Jwks, KeyId, PublicKey, key_file};
 
 use super::*;
 use crate::verify::failure::{CertificateFault, FailureKind, FetchError};
@@ -36,7 +36,7 @@ GV4Wgz8Fan99InIGmk+HzalDHALZM3HpuDbZ2QJV7VOufwWOggSE2SfdJhI1H9dl
 
 /// Two keys of 2048 bits, whose private halves nobody has.
 fn keys() -> [PublicKey; 2] {
-    pem::read_public_keys(KEYS).keys.try_into().unwrap()
+    key_file::read_public_keys(KEYS).keys.try_into().unwrap()
 }
 
 fn documents() -> DocumentSet {
@@ -45,9 +45,9 @@ fn documents() -> DocumentSet {
 }
 
 /// What a reader gets of a well-run issuer.
-fn good(kind: DocumentKind) -> Fetched {
+fn good(kind: DocumentKind) -> FetchedDocument {
     let document = documents().document(kind);
-    Fetched {
+    FetchedDocument {
         url: documents().issuer().url_of(kind.path()),
         status: 200,
         protocol: "HTTP/2.0".to_owned(),
@@ -63,26 +63,27 @@ fn good(kind: DocumentKind) -> Fetched {
     }
 }
 
-fn good_reading() -> Reading {
-    Reading {
+fn good_fetches() -> DocumentFetches {
+    DocumentFetches {
         discovery: Ok(good(DocumentKind::Discovery)),
         jwks: Some(Ok(good(DocumentKind::Jwks))),
+        jwks_refused: None,
         private_trust: false,
     }
 }
 
-/// A good reading with something changed in one document.
-fn with(kind: DocumentKind, change: impl FnOnce(&mut Fetched)) -> Reading {
-    let mut reading = good_reading();
+/// Good documents with something changed in one document.
+fn with(kind: DocumentKind, change: impl FnOnce(&mut FetchedDocument)) -> DocumentFetches {
+    let mut fetches = good_fetches();
     let fetched = match kind {
-        DocumentKind::Discovery => reading.discovery.as_mut().unwrap(),
-        DocumentKind::Jwks => reading.jwks.as_mut().unwrap().as_mut().unwrap(),
+        DocumentKind::Discovery => fetches.discovery.as_mut().unwrap(),
+        DocumentKind::Jwks => fetches.jwks.as_mut().unwrap().as_mut().unwrap(),
     };
     change(fetched);
-    reading
+    fetches
 }
 
-fn with_body(kind: DocumentKind, replace: (&str, &str)) -> Reading {
+fn with_body(kind: DocumentKind, replace: (&str, &str)) -> DocumentFetches {
     with(kind, |fetched| {
         let text = String::from_utf8(fetched.body.clone()).unwrap();
         assert!(text.contains(replace.0), "{text}");
@@ -90,26 +91,26 @@ fn with_body(kind: DocumentKind, replace: (&str, &str)) -> Reading {
     })
 }
 
-fn judged(reading: Reading) -> Report {
-    judged_for(reading, &Expectation::none(), &RelyingParty::ALL)
+fn judged(fetches: DocumentFetches) -> VerifyReport {
+    judged_for(fetches, &Expectation::none(), &RelyingParty::USUAL)
 }
 
-fn judged_for(reading: Reading, expected: &Expectation, parties: &[RelyingParty]) -> Report {
+fn judged_for(fetches: DocumentFetches, expected: &Expectation, parties: &[RelyingParty]) -> VerifyReport {
     let issuer = ISSUER.parse().unwrap();
-    judge(Standard { issuer: &issuer, expected, parties }, reading)
+    judge(Standard { issuer: &issuer, expected, parties }, fetches)
 }
 
 /// The one finding of a rule.
-fn only<'a>(report: &'a Report, rule: &str) -> &'a Finding {
+fn only<'a>(report: &'a VerifyReport, rule: &str) -> &'a Finding {
     let rules: Vec<_> = report.findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, [rule], "{:#?}", report.findings);
     &report.findings[0]
 }
 
-fn failed(kind: FailureKind) -> Reading {
+fn failed(kind: FailureKind) -> DocumentFetches {
     let url = good(DocumentKind::Discovery).url;
     let error = FetchError { url, kind, elapsed: Duration::from_secs(5) };
-    Reading { discovery: Err(error), jwks: None, private_trust: false }
+    DocumentFetches { discovery: Err(error), jwks: None, jwks_refused: None, private_trust: false }
 }
 
 const CLOUDS: [RelyingParty; 4] =
@@ -118,7 +119,7 @@ const CLOUDS: [RelyingParty; 4] =
 #[test]
 fn a_well_run_issuer_is_visible_to_all() {
     let expected = Expectation::of_documents(&documents());
-    let report = judged_for(good_reading(), &expected, &RelyingParty::ALL);
+    let report = judged_for(good_fetches(), &expected, &RelyingParty::USUAL);
     assert_eq!(report.findings, []);
     let [published, other] = keys();
     assert!(report.shows(published.key_id()) && !report.shows(other.key_id()));
@@ -139,9 +140,9 @@ fn what_breaks_nobody_who_matters_is_left_out() {
 #[test]
 fn the_worst_comes_first() {
     let jwks_uri = format!("{ISSUER}/openid/v1/jwks");
-    let mut reading = with_body(DocumentKind::Discovery, (&jwks_uri, "http://id.example.com/jwks"));
-    reading.discovery.as_mut().unwrap().headers.content_type = None;
-    let report = judged(Reading { jwks: None, private_trust: true, ..reading });
+    let mut fetches = with_body(DocumentKind::Discovery, (&jwks_uri, "http://id.example.com/jwks"));
+    fetches.discovery.as_mut().unwrap().headers.content_type = None;
+    let report = judged(DocumentFetches { jwks: None, private_trust: true, ..fetches });
     let severities: Vec<_> = report.findings.iter().map(|finding| finding.severity).collect();
     assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::Note]);
 }
@@ -154,7 +155,7 @@ fn the_report_is_one_json_document_without_bodies() {
     assert_eq!(json["discovery"]["failure"]["kind"], "refused");
     assert_eq!(json["findings"][0]["rule"], rule::UNREACHABLE);
 
-    let json = serde_json::to_value(judged(good_reading())).unwrap();
+    let json = serde_json::to_value(judged(good_fetches())).unwrap();
     assert_eq!(json["good"], true);
     assert_eq!(json["maxAgeSeconds"], 600);
     assert_eq!(json["jwks"]["answer"]["status"], 200);

@@ -5,32 +5,45 @@ use std::time::Duration;
 use chancery_core::DocumentKind;
 use chancery_core::lint::{Finding, Severity};
 use chancery_core::profile::RelyingParty;
+use chancery_core::quoted::escaped;
 
 use super::{Standard, all, internet, place, refusal};
 use crate::verify::failure::{CertificateFault, FailureKind, FetchError};
-use crate::verify::report::Reading;
+use crate::verify::report::DocumentFetches;
 use crate::verify::rule;
 
 /// The discovery document is asked for first, so it is reported first.
 const READING_ORDER: [DocumentKind; 2] = [DocumentKind::Discovery, DocumentKind::Jwks];
 
-pub(super) fn judge(standard: Standard<'_>, reading: &Reading) -> Vec<Finding> {
+pub(super) fn judge(standard: Standard<'_>, fetches: &DocumentFetches) -> Vec<Finding> {
     let mut findings = Vec::new();
     for kind in READING_ORDER {
-        if let Some(error) = reading.failure(kind) {
+        if let Some(error) = fetches.failure(kind) {
             findings.push(failed(kind, error));
         }
-        if let Some(fetched) = reading.fetched(kind) {
+        if let Some(fetched) = fetches.fetched(kind) {
             findings.extend(refusal::judge(kind, fetched));
         }
     }
-    findings.extend(slow(standard, reading));
-    let peer = READING_ORDER.into_iter().find_map(|kind| reading.fetched(kind));
+    findings.extend(fetches.jwks_refused.iter().map(|why| refused(why)));
+    findings.extend(slow(standard, fetches));
+    let peer = READING_ORDER.into_iter().find_map(|kind| fetches.fetched(kind));
     findings.extend(peer.and_then(|fetched| place::private_peer(standard, fetched)));
-    if reading.private_trust && peer.is_some() {
+    if fetches.private_trust && peer.is_some() {
         findings.push(private_trust());
     }
     findings
+}
+
+/// Nobody knows what is there, so that nothing is proven for anybody.
+fn refused(why: &str) -> Finding {
+    Finding {
+        rule: rule::JWKS_NOT_ASKED,
+        severity: Severity::Error,
+        breaks: all(),
+        message: format!("the JWKS was not asked for: {why}; expected one below the issuer URL, or at a public host"),
+        remedy: "publish a discovery document whose jwks_uri is derived from the issuer URL; if the key set is meant to be there, allow the host by name (`--allow-jwks-host`, `verify.allowJwksHosts`)".to_owned(),
+    }
 }
 
 fn failed(kind: DocumentKind, error: &FetchError) -> Finding {
@@ -38,7 +51,12 @@ fn failed(kind: DocumentKind, error: &FetchError) -> Finding {
         rule,
         severity: Severity::Error,
         breaks,
-        message: format!("the {kind} at {} was not read: {}{}", error.url, error.kind, after(error)),
+        message: format!(
+            "the {kind} at {} was not read: {}{}",
+            escaped(&error.url),
+            escaped(&error.kind),
+            after(error)
+        ),
         remedy: remedy.to_owned(),
     };
     let unreachable = |remedy| finding(rule::UNREACHABLE, all(), remedy);
@@ -86,10 +104,10 @@ fn distrusting(fault: &CertificateFault) -> Vec<RelyingParty> {
 fn certify(fault: &CertificateFault) -> &'static str {
     match fault {
         CertificateFault::UnknownIssuer => {
-            "serve a certificate of a public CA, with its intermediates; kubernetes, vault and minio can be given a private CA, and `--ca` gives it to this reader"
+            "serve a certificate of a public CA, with its intermediates; kubernetes, vault and minio can be given a private CA, and so can this reader: `--ca` of `chancery verify`, `verify.ca` in the configuration of the service"
         }
         CertificateFault::OtherAuthorityKey => {
-            "if the CA was made anew, give its new certificate to everybody who had the old one, this reader's `--ca` too"
+            "if the CA was made anew, give its new certificate to everybody who had the old one, this reader too: `--ca` of `chancery verify`, `verify.ca` in the configuration of the service"
         }
         CertificateFault::Expired => "renew the certificate, and let the server load the new one",
         CertificateFault::NotYetValid => "check the clocks of the CA and of this machine",
@@ -101,8 +119,8 @@ fn certify(fault: &CertificateFault) -> &'static str {
     }
 }
 
-fn slow(standard: Standard<'_>, reading: &Reading) -> Option<Finding> {
-    let came = DocumentKind::ALL.into_iter().filter_map(|kind| reading.fetched(kind));
+fn slow(standard: Standard<'_>, fetches: &DocumentFetches) -> Option<Finding> {
+    let came = DocumentKind::ALL.into_iter().filter_map(|kind| fetches.fetched(kind));
     let taken: Duration = came.map(|fetched| fetched.elapsed).sum();
     let asked = RelyingParty::ALL.into_iter().filter(|party| standard.parties.contains(party));
     let budgets = asked.filter_map(|party| Some((party, party.profile().fetch.budget?)));

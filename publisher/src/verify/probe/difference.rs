@@ -2,36 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use chancery_core::KeyId;
 use chancery_core::lint::{Finding, Severity};
 use chancery_core::profile::RelyingParty;
-use chancery_core::visibility::{EdgeSight, Seen};
+use chancery_core::visibility::{EdgeKeys, EdgeObservation};
+use chancery_core::{KeyId, listed};
 
 use super::{ADDRESSES, Edge, Probe, Way};
 use crate::verify::rule;
 
 pub(super) fn findings(probe: &Probe) -> Vec<Finding> {
     let answers = probe.answers_past_caches();
-    let read: Vec<(&Edge, Seen)> = probe
+    let read: Vec<(&Edge, EdgeKeys)> = probe
         .edges
         .iter()
-        .filter_map(|edge| match edge.sight(answers)? {
-            EdgeSight::Read(seen) => Some((edge, seen)),
-            EdgeSight::Unreadable(_) => None,
+        .filter_map(|edge| match edge.keys(answers)? {
+            EdgeObservation::Read(seen) => Some((edge, seen)),
+            EdgeObservation::Unreadable(_) => None,
         })
         .collect();
     let mut findings: Vec<Finding> = between_addresses(&read);
     for (plain, cached) in read.iter().filter(|(edge, _)| edge.way == Way::Plain) {
         let origin =
             read.iter().find(|(edge, _)| edge.way == Way::PastCaches && edge.address == plain.address);
-        findings.extend(origin.and_then(|(_, origin)| with_origin((plain, cached), origin)));
+        findings.extend(origin.and_then(|(_, origin)| with_origin(plain, cached, origin)));
     }
     findings.extend((probe.left_out > 0).then(|| left_out(probe)));
     findings
 }
 
 /// One finding for each address that lacks what another one shows.
-fn between_addresses(read: &[(&Edge, Seen)]) -> Vec<Finding> {
+fn between_addresses(read: &[(&Edge, EdgeKeys)]) -> Vec<Finding> {
     let plain = || read.iter().filter(|(edge, _)| edge.way == Way::Plain);
     let all: BTreeSet<&KeyId> = plain().flat_map(|(_, seen)| &seen.kids).collect();
     let lacking = plain().filter_map(|(edge, seen)| {
@@ -42,14 +42,14 @@ fn between_addresses(read: &[(&Edge, Seen)]) -> Vec<Finding> {
             rule: rule::EDGES_DIFFER,
             severity: Severity::Warning,
             breaks: RelyingParty::ALL.to_vec(),
-            message: format!("{edge} does not show {}, which {other} shows{}", list(&missing), how_old(seen)),
+            message: format!("{edge} does not show {}, which {other} shows{}", listed(&missing), how_old(seen)),
             remedy: "wait for its cache to ask again, or purge it; if it has none, find out why that server holds other documents".to_owned(),
         })
     });
     lacking.collect()
 }
 
-fn with_origin((edge, cached): (&Edge, &Seen), origin: &Seen) -> Option<Finding> {
+fn with_origin(edge: &Edge, cached: &EdgeKeys, origin: &EdgeKeys) -> Option<Finding> {
     let lost: Vec<&KeyId> = cached.kids.difference(&origin.kids).collect();
     let lags: Vec<&KeyId> = origin.kids.difference(&cached.kids).collect();
     if !lost.is_empty() {
@@ -59,7 +59,7 @@ fn with_origin((edge, cached): (&Edge, &Seen), origin: &Seen) -> Option<Finding>
             breaks: RelyingParty::ALL.to_vec(),
             message: format!(
                 "a cache at {edge} still shows {}, which the origin behind it does not{}",
-                list(&lost),
+                listed(&lost),
                 how_old(cached)
             ),
             remedy:
@@ -73,7 +73,7 @@ fn with_origin((edge, cached): (&Edge, &Seen), origin: &Seen) -> Option<Finding>
         breaks: Vec::new(),
         message: format!(
             "a cache at {edge} does not show {} yet, which the origin behind it shows{}",
-            list(&lags),
+            listed(&lags),
             how_old(cached)
         ),
         remedy: "wait, or purge the cache".to_owned(),
@@ -94,8 +94,8 @@ fn left_out(probe: &Probe) -> Finding {
 }
 
 /// How old a cached answer is, and for how long it may still be served.
-fn how_old(seen: &Seen) -> String {
-    match (seen.age, seen.max_age) {
+fn how_old(seen: &EdgeKeys) -> String {
+    match (seen.age, seen.lifetime) {
         (Some(age), Some(longest)) => format!(
             "; its answer was {} s old and may be served for {} s more",
             age.as_secs(),
@@ -107,8 +107,4 @@ fn how_old(seen: &Seen) -> String {
         (None, Some(longest)) => format!("; its answer may be served for at most {} s", longest.as_secs()),
         (None, None) => "; its answer does not say how old it is".to_owned(),
     }
-}
-
-fn list(kids: &[&KeyId]) -> String {
-    kids.iter().map(|kid| kid.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -59,7 +59,7 @@ fn a_certificate_is_the_key_in_it() {
     let pair = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(Vec::new()).unwrap().self_signed(&pair);
     let certificate = certificate.unwrap().pem();
-    let public = pem::read_public_keys(&pair.public_key_pem()).keys;
+    let public = key_file::read_public_keys(&pair.public_key_pem()).keys;
     let before = read(std::slice::from_ref(&certificate), json!({}));
     assert_eq!(held(&before, &issuer()).unwrap(), public);
     let after = with_keys(Some(before), &Jwks::new(public).unwrap(), &issuer());

@@ -5,17 +5,17 @@ use super::*;
 #[test]
 fn another_issuer_is_shown_with_the_difference() {
     for (came, words) in [
-        ("https://id.example.com/cluster-a/", "slash at the end"),
-        ("https://ID.example.com/cluster-a", "upper and lower case"),
-        ("https://id.example.com/cluster-a ", "white space"),
-        ("https://kubernetes.default.svc", "byte for byte"),
+        ("https://id.example.com/cluster-a/", "the slash at the end is wrong: "),
+        ("https://ID.example.com/cluster-a", "upper and lower case are wrong: "),
+        ("https://id.example.com/cluster-a ", "there is white space: "),
+        ("https://kubernetes.default.svc", "the discovery document names "),
     ] {
         let report = judged(with_body(
             DocumentKind::Discovery,
             (&format!("\"issuer\":\"{ISSUER}\""), &format!("\"issuer\":\"{came}\"")),
         ));
         let finding = only(&report, rule::ISSUER_MISMATCH);
-        assert!(finding.message.contains(words), "{}", finding.message);
+        assert!(finding.message.starts_with(words), "{}", finding.message);
         assert!(finding.message.contains(&format!("{came:?}")) && finding.message.contains(ISSUER));
         assert!(!finding.breaks.contains(&RelyingParty::Minio), "MinIO does not look at it");
         assert!(report.visible.is_empty(), "a reader stops here, so no key is visible");
@@ -51,8 +51,8 @@ fn a_jwks_elsewhere_is_judged_by_its_place() {
 #[test]
 fn a_node_address_suits_a_cluster_that_reaches_it() {
     let jwks_uri = format!("{ISSUER}/openid/v1/jwks");
-    let reading = with_body(DocumentKind::Discovery, (&jwks_uri, "https://10.0.0.5:6443/openid/v1/jwks"));
-    let report = judged_for(reading, &Expectation::none(), &[RelyingParty::Kubernetes]);
+    let fetches = with_body(DocumentKind::Discovery, (&jwks_uri, "https://10.0.0.5:6443/openid/v1/jwks"));
+    let report = judged_for(fetches, &Expectation::none(), &[RelyingParty::Kubernetes]);
     assert_eq!(only(&report, rule::JWKS_URI_ELSEWHERE).severity, Severity::Warning);
 }
 
@@ -60,8 +60,8 @@ fn a_node_address_suits_a_cluster_that_reaches_it() {
 fn only_a_url_that_an_anonymous_reader_can_read_is_read() {
     let jwks_uri = format!("{ISSUER}/openid/v1/jwks");
     let next = |came: &str| {
-        let reading = with_body(DocumentKind::Discovery, (&jwks_uri, came));
-        readable_jwks_uri(&reading.discovery.unwrap())
+        let fetches = with_body(DocumentKind::Discovery, (&jwks_uri, came));
+        readable_jwks_uri(&fetches.discovery.unwrap())
     };
     assert_eq!(next("https://keys.example.com/a?b=c"), Some("https://keys.example.com/a?b=c".to_owned()));
     let long = format!("https://keys.example.com/{}", "a".repeat(8000));
@@ -148,17 +148,17 @@ fn expected_keys_are_looked_for() {
     let [published, other] = keys();
     let id = |key: &PublicKey| key.key_id().clone();
 
-    let report = judged_for(good_reading(), &Expectation::of_keys([id(&published)]), &RelyingParty::ALL);
+    let report = judged_for(good_fetches(), &Expectation::of_keys([id(&published)]), &RelyingParty::USUAL);
     assert_eq!(report.findings, []);
 
     let both = Expectation::of_keys([id(&published), id(&other)]);
-    let report = judged_for(good_reading(), &both, &RelyingParty::ALL);
+    let report = judged_for(good_fetches(), &both, &RelyingParty::USUAL);
     let finding = only(&report, rule::KEY_MISSING);
     assert!(finding.message.contains(other.key_id().as_str()), "{}", finding.message);
     assert!(finding.message.contains("1 of 2"), "{}", finding.message);
     assert!(report.shows(published.key_id()));
 
-    let report = judged_for(good_reading(), &Expectation::of_keys([id(&other)]), &RelyingParty::ALL);
+    let report = judged_for(good_fetches(), &Expectation::of_keys([id(&other)]), &RelyingParty::USUAL);
     let rules: Vec<_> = report.findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, [rule::KEY_MISSING, rule::KEY_UNEXPECTED]);
 }
@@ -167,9 +167,9 @@ fn expected_keys_are_looked_for() {
 fn a_key_under_the_id_of_another_is_not_that_other() {
     let [published, other] = keys();
     let swap = (published.key_id().as_str(), other.key_id().as_str());
-    let reading = with_body(DocumentKind::Jwks, swap);
+    let fetches = with_body(DocumentKind::Jwks, swap);
     let expected = Expectation::of_keys([other.key_id().clone()]);
-    let report = judged_for(reading, &expected, &RelyingParty::ALL);
+    let report = judged_for(fetches, &expected, &RelyingParty::USUAL);
     let missing = report.findings.iter().find(|finding| finding.rule == rule::KEY_MISSING).unwrap();
     assert!(missing.message.contains("the numbers of another key"), "{}", missing.message);
     assert_eq!(report.visible, Vec::<KeyId>::new());
@@ -178,14 +178,71 @@ fn a_key_under_the_id_of_another_is_not_that_other() {
 #[test]
 fn other_bytes_are_a_warning_although_the_keys_are_there() {
     let expected = Expectation::of_documents(&documents());
-    let reading = with(DocumentKind::Jwks, |fetched| {
+    let fetches = with(DocumentKind::Jwks, |fetched| {
         fetched.body.push(b'\n');
         fetched.headers.age = Some("30".to_owned());
     });
-    let report = judged_for(reading, &expected, &RelyingParty::ALL);
+    let report = judged_for(fetches, &expected, &RelyingParty::USUAL);
     let finding = only(&report, rule::BYTES_DIFFER);
     let length = expected.bytes[&DocumentKind::Jwks].len();
     assert!(finding.message.contains(&format!("at byte {length}")), "{}", finding.message);
     assert!(finding.message.contains("30 s old"), "{}", finding.message);
     assert_eq!(report.visible.len(), 1);
+}
+
+/// ESC, BEL, newlines and a turn of direction, wherever a server can put text.
+#[test]
+fn nothing_that_a_server_sent_moves_a_terminal_or_forges_a_line() {
+    const EVIL: &str = "\u{1b}[2J\u{7}\nforged line\u{202e}\u{2028}";
+    let in_json = serde_json::to_string(EVIL).unwrap();
+    let in_json = in_json.trim_matches('"');
+    let jwks_uri = format!("{ISSUER}/openid/v1/jwks");
+    let discoveries = [
+        (&*jwks_uri, format!("https://id.example.com/{in_json}")),
+        ("RS256", in_json.to_owned()),
+        (ISSUER, format!("{ISSUER}{in_json}")),
+        ("[\"public\"]", format!("{{\"{in_json}\":\"{in_json}\"}}")),
+    ];
+    let discoveries = discoveries.map(|(from, to)| with_body(DocumentKind::Discovery, (from, &to)));
+    let members =
+        [("\"kid\":\"", format!("\"kid\":\"{in_json}")), ("\"alg\":\"", format!("\"alg\":\"{in_json}"))];
+    let more = [
+        ("{\"keys\"", format!("{{\"{in_json}\":1,\"keys\"")),
+        ("\"kty\":\"", format!("\"kty\":\"{in_json}")),
+    ];
+    let sets = members.into_iter().chain(more).map(|(from, to)| with_body(DocumentKind::Jwks, (from, &to)));
+    let headers = with(DocumentKind::Jwks, |fetched| {
+        fetched.url.push_str(EVIL);
+        fetched.headers.content_type = Some(EVIL.to_owned());
+        fetched.headers.cache_control = Some(EVIL.to_owned());
+    });
+    let refused = with(DocumentKind::Jwks, |fetched| {
+        (fetched.status, fetched.body) = (403, format!("<Code>{EVIL}</Code>").into_bytes());
+        fetched.headers.location = Some(EVIL.to_owned());
+    });
+    let names = FailureKind::Certificate(CertificateFault::NameMismatch(vec![EVIL.to_owned()]));
+    let others = [headers, refused, failed(names), failed(FailureKind::Other(EVIL.to_owned()))];
+    for fetches in discoveries.into_iter().chain(sets).chain(others) {
+        let report = judged(fetches);
+        assert!(!report.findings.is_empty());
+        for finding in &report.findings {
+            let text = format!("{}{}", finding.message, finding.remedy);
+            let bad = text.chars().find(|character| {
+                EVIL.contains(*character) && !character.is_ascii_graphic() && *character != ' '
+            });
+            assert_eq!(bad, None, "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_set_without_end_is_read_in_part_and_told_in_short() {
+    let fetches = with(DocumentKind::Jwks, |fetched| {
+        fetched.body = format!("{{\"keys\":[{}]}}", vec!["{}"; 340_000].join(",")).into_bytes();
+    });
+    let report = judged(fetches);
+    assert_eq!(report.keys.len(), 5000);
+    assert!(report.findings.iter().any(|finding| finding.message.contains("340000 entries")));
+    let long: usize = report.findings.iter().map(|finding| finding.message.len()).sum();
+    assert!(long < 4000, "{long} bytes");
 }

@@ -1,0 +1,38 @@
+//! `chancery exchange explain`: what would be exchanged, and which trust makes it pass.
+
+use std::process::ExitCode;
+
+use chancery_exchange::explain::explain;
+use chancery_exchange::subject::Environment;
+use jiff::Timestamp;
+
+use super::way::Way;
+use crate::output::say;
+use crate::runtime::block_on;
+
+/// The token would be refused.
+const FOUND: u8 = 3;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    way: Way,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let explanation = block_on(1, async {
+        let opened = args.way.open(&Environment::of_process()).await?;
+        let audience = opened.chain.expectation.audiences.first().cloned().unwrap_or_default();
+        let token = opened.chain.source.token(&audience).await;
+        Ok(explain(&opened.chain, token.as_ref(), Timestamp::now()))
+    })?;
+    let text = match args.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&explanation)?),
+        false => explanation.to_text(),
+    };
+    say(&text)?;
+    Ok(if explanation.passes { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}

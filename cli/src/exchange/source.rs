@@ -1,0 +1,145 @@
+//! Which subject token, as a person names it.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chancery_exchange::cluster::{Cluster, ClusterChoice};
+use chancery_exchange::error::{Class, Stage};
+use chancery_exchange::service_account::{BoundObject, ServiceAccountName, ServiceAccounts as _};
+use chancery_exchange::subject::ci::{JobToken, Pipeline};
+use chancery_exchange::subject::{Environment, ServiceAccountSource, TokenFile, TokenVariable};
+use chancery_exchange::transport::Transport;
+use chancery_exchange::{ExchangeError, SubjectTokenSource};
+
+/// Where the subject token comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceChoice {
+    File(PathBuf),
+    ServiceAccount(ServiceAccountName),
+    Job(Job),
+    Variable(String),
+    GitLab,
+}
+
+/// A pipeline that makes tokens on demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    GitHub,
+    AzurePipelines,
+}
+
+/// What opening a source needs beside its choice.
+pub struct Surroundings<'a> {
+    pub cluster: ClusterChoice<'a>,
+    pub environment: &'a Environment,
+    pub transport: &'a Transport,
+    pub audience: &'a str,
+    pub token_seconds: u64,
+    pub allow_variable: bool,
+    pub bound: Option<BoundObject>,
+}
+
+impl FromStr for SourceChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        match (kind, rest) {
+            ("file", path) if !path.is_empty() => Ok(Self::File(path.into())),
+            ("service-account", name) => {
+                name.parse().map(Self::ServiceAccount).map_err(|error: ExchangeError| error.to_string())
+            }
+            ("env", name) if !name.is_empty() => Ok(Self::Variable(name.to_owned())),
+            ("github", "") => Ok(Self::Job(Job::GitHub)),
+            ("azure-pipelines", "") => Ok(Self::Job(Job::AzurePipelines)),
+            ("gitlab", "") => Ok(Self::GitLab),
+            ("circleci", "") => Ok(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned())),
+            ("bitbucket", "") => Ok(Self::Variable("BITBUCKET_STEP_OIDC_TOKEN".to_owned())),
+            _ => Err(format!(
+                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, github, gitlab, azure-pipelines, circleci, bitbucket or env:VARIABLE"
+            )),
+        }
+    }
+}
+
+impl SourceChoice {
+    /// What the environment says where nobody chose: the file that a cloud's webhook has mounted, or the pipeline that
+    /// this is.
+    pub fn usual(environment: &Environment) -> Option<Self> {
+        let file = ["AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_FEDERATED_TOKEN_FILE"];
+        if let Some(path) = file.into_iter().find_map(|name| environment.text(name)) {
+            return Some(Self::File(path.into()));
+        }
+        let is_set = |name| environment.text(name).is_some();
+        if is_set("GITHUB_ACTIONS") {
+            return Some(Self::Job(Job::GitHub));
+        }
+        if is_set("GITLAB_CI") {
+            return Some(Self::GitLab);
+        }
+        if is_set("CIRCLECI") {
+            return Some(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned()));
+        }
+        is_set("SYSTEM_OIDCREQUESTURI").then_some(Self::Job(Job::AzurePipelines))
+    }
+
+    /// The source.
+    ///
+    /// # Errors
+    /// Why it can have no token.
+    pub async fn open(self, around: &Surroundings<'_>) -> Result<Arc<dyn SubjectTokenSource>, ExchangeError> {
+        let variable =
+            |name: &str| TokenVariable::new(name, around.environment.clone(), around.allow_variable);
+        Ok(match self {
+            Self::File(path) => Arc::new(TokenFile::new(path)?),
+            Self::Variable(name) => Arc::new(variable(&name)?),
+            Self::GitLab => Arc::new(variable(&TokenVariable::of_gitlab(around.audience))?),
+            Self::Job(job) => {
+                let pipeline = match job {
+                    Job::GitHub => Pipeline::GitHub,
+                    Job::AzurePipelines => Pipeline::Azure,
+                };
+                Arc::new(JobToken::new(pipeline, around.environment, around.transport.clone())?)
+            }
+            Self::ServiceAccount(name) => {
+                let cluster = Cluster::open(around.cluster).await?;
+                let account = cluster.read(&name).await?;
+                let (cluster, seconds) = (Arc::new(cluster), around.token_seconds);
+                Arc::new(ServiceAccountSource { cluster, account, seconds, bound: around.bound.clone() })
+            }
+        })
+    }
+}
+
+/// That nobody said where the token is, and the environment does not either.
+pub fn unchosen() -> ExchangeError {
+    ExchangeError::new(Class::Source, Stage::Source, "no-source")
+        .came("nothing says where the subject token is")
+        .expected("--source, AWS_WEB_IDENTITY_TOKEN_FILE, AZURE_FEDERATED_TOKEN_FILE, or a pipeline")
+        .remedy("name it, as --source file:/var/run/secrets/tokens/sts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_read_as_they_are_written() {
+        assert_eq!("file:/a:b".parse(), Ok(SourceChoice::File("/a:b".into())));
+        assert_eq!("github".parse(), Ok(SourceChoice::Job(Job::GitHub)));
+        assert_eq!("env:TOKEN".parse(), Ok(SourceChoice::Variable("TOKEN".to_owned())));
+        for text in ["", "file:", "env:", "github:x", "service-account:app", "https://x"] {
+            assert!(text.parse::<SourceChoice>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_environment_chooses_where_nobody_does() {
+        let file = Environment::given([("AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), ("GITHUB_ACTIONS", "true")]);
+        assert_eq!(SourceChoice::usual(&file), Some(SourceChoice::File("/t".into())));
+        let gitlab = Environment::given([("GITLAB_CI", "true")]);
+        assert_eq!(SourceChoice::usual(&gitlab), Some(SourceChoice::GitLab));
+        assert_eq!(SourceChoice::usual(&Environment::given([])), None);
+    }
+}

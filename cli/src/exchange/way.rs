@@ -1,0 +1,300 @@
+//! From which token to which credential, as flags and variables say it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use chancery_exchange::chain::Identity;
+use chancery_exchange::cluster::ClusterChoice;
+use chancery_exchange::limits::SUBJECT_LIFETIME_SECONDS;
+use chancery_exchange::preflight::Strictness;
+use chancery_exchange::provider::aws::partition::{EndpointVariant, operator_sts};
+use chancery_exchange::provider::aws::{self, AwsProvider, Region, RoleArn, SessionLimits, SessionName};
+use chancery_exchange::provider::azure::{self, AzureProvider};
+use chancery_exchange::provider::client::{ClientAuthentication, ClientSecret};
+use chancery_exchange::provider::google::impersonation::{USUAL_LIFETIME, iam_credentials};
+use chancery_exchange::provider::google::{self, GoogleProvider, Impersonation, WorkloadProvider};
+use chancery_exchange::provider::jwt_bearer::{ClientAssertion, JwtBearer, JwtRole};
+use chancery_exchange::provider::token_exchange::{TokenExchange, Wanted, operator_endpoint};
+use chancery_exchange::provider::{Direct, Provider};
+use chancery_exchange::registry::{Registry, RegistryHost, acr};
+use chancery_exchange::service_account::{BoundKind, BoundObject};
+use chancery_exchange::subject::Environment;
+use chancery_exchange::tenancy::annotations::identity_of;
+use chancery_exchange::transport::{Transport, TransportOptions};
+use chancery_exchange::{Chain, ExchangeError, Runner};
+
+use self::flags::{AwsArgs, AzureArgs, GoogleArgs, ServerArgs, Target};
+use super::source::{SourceChoice, Surroundings, unchosen};
+use crate::given;
+
+mod flags;
+
+#[derive(clap::Args)]
+pub struct Way {
+    /// Who exchanges the token
+    #[arg(long, value_enum)]
+    to: Target,
+    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, github, gitlab, azure-pipelines, circleci,
+    /// bitbucket, env:VARIABLE. Otherwise what the environment says
+    #[arg(long)]
+    source: Option<SourceChoice>,
+    /// Take a token from a variable outside of a pipeline, where every child and debugger sees it
+    #[arg(long)]
+    allow_env_token: bool,
+    /// The audience of the token, where it is not the target's usual one
+    #[arg(long)]
+    audience: Option<String>,
+    /// The issuer that the token must have
+    #[arg(long, value_name = "URL")]
+    expect_issuer: Option<String>,
+    /// The subject that the token must have
+    #[arg(long, value_name = "SUBJECT")]
+    expect_subject: Option<String>,
+    /// Refuse what is otherwise a warning: several audiences, a missing type
+    #[arg(long)]
+    strict: bool,
+    /// What the credential is for. May be repeated
+    #[arg(long)]
+    scope: Vec<String>,
+    /// Exchange further, for a login of this registry
+    #[arg(long, value_name = "HOST")]
+    pub registry: Option<String>,
+    /// For how long a ServiceAccount's token is asked for
+    #[arg(long, value_name = "SECONDS", default_value_t = SUBJECT_LIFETIME_SECONDS)]
+    token_lifetime: u64,
+    /// Bind a ServiceAccount's token to this pod, which runs as it: the token ends with the pod. NAME or NAME:UID
+    #[arg(long, value_name = "NAME[:UID]")]
+    bind_pod: Option<String>,
+    /// The kubeconfig by which a ServiceAccount is reached; otherwise this is a pod
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context in it
+    #[arg(long)]
+    context: Option<String>,
+    /// A PEM file of certificate authorities to believe beside those of this machine
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Go through this proxy for every leg; otherwise HTTPS_PROXY says
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    #[command(flatten)]
+    aws: AwsArgs,
+    #[command(flatten)]
+    azure: AzureArgs,
+    #[command(flatten)]
+    google: GoogleArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Way {
+    /// The chain, and what runs it.
+    pub async fn open(&self, environment: &Environment) -> anyhow::Result<Opened> {
+        let ca = self.ca.as_deref().map(|path| given::read(path).context("--ca")).transpose()?;
+        let authorities = ca.map(|pem| pem.to_vec());
+        let transport = Transport::new(TransportOptions { authorities, proxy: self.proxy.clone() })?;
+        let registry: Option<RegistryHost> = self.registry.as_deref().map(str::parse).transpose()?;
+        if let Some(registry) = &registry {
+            self.to.suits(registry)?;
+        }
+        let provider = self.provider(environment, registry.as_ref())?;
+        let source = self.source.clone().or_else(|| SourceChoice::usual(environment)).ok_or_else(unchosen)?;
+        let audience = provider.audience();
+        let around = Surroundings {
+            cluster: ClusterChoice {
+                kubeconfig: self.kubeconfig.as_deref(),
+                context: self.context.as_deref(),
+                base: Path::new("."),
+            },
+            environment,
+            transport: &transport,
+            audience: &audience,
+            token_seconds: self.token_lifetime,
+            allow_variable: self.allow_env_token,
+            bound: self.bind_pod.as_deref().map(bound_pod),
+        };
+        let source = source.open(&around).await?;
+        let identity = Identity { name: identity_of(&provider), service_account: None };
+        let mut chain = Chain::new(source, provider, identity);
+        chain.registry = registry.map(Registry::new).transpose()?;
+        chain.expectation.issuer.clone_from(&self.expect_issuer);
+        chain.expectation.subject.clone_from(&self.expect_subject);
+        if self.strict {
+            chain.expectation.strictness = Strictness::Strict;
+        }
+        Ok(Opened { chain, runner: Runner::new(transport) })
+    }
+
+    fn provider(
+        &self,
+        environment: &Environment,
+        registry: Option<&RegistryHost>,
+    ) -> anyhow::Result<Provider> {
+        Ok(match self.to {
+            Target::Aws => Provider::Aws(Box::new(self.aws_provider(environment, registry)?)),
+            Target::Azure => Provider::Azure(Box::new(self.azure_provider(environment, registry)?)),
+            Target::Gcp => Provider::Google(Box::new(self.google_provider()?)),
+            Target::TokenExchange => Provider::TokenExchange(Box::new(self.token_exchange()?)),
+            Target::JwtGrant => self.jwt_bearer(JwtRole::Grant(self.client()?))?,
+            Target::ClientAssertion => {
+                let client_id = self.azure.client_id.clone();
+                self.jwt_bearer(JwtRole::Client(ClientAssertion { client_id, ..ClientAssertion::default() }))?
+            }
+            Target::Direct => {
+                let google = environment.text("GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE");
+                let audience = self.audience.clone().or(google);
+                let audience = audience.ok_or_else(|| needed("--audience", "the name of the resource"))?;
+                Provider::Direct(Direct { audience, is_api_server: self.server.api_server })
+            }
+        })
+    }
+
+    fn aws_provider(
+        &self,
+        environment: &Environment,
+        registry: Option<&RegistryHost>,
+    ) -> anyhow::Result<AwsProvider> {
+        let variable = |flag: &Option<String>, name| flag.clone().or_else(|| environment.text(name));
+        let region =
+            variable(&self.aws.region, "AWS_REGION").or_else(|| environment.text("AWS_DEFAULT_REGION"));
+        let of_registry = registry.and_then(|registry| match registry.kind() {
+            chancery_exchange::registry::RegistryKind::Ecr { region, .. } => Some(region.as_str().to_owned()),
+            _ => None,
+        });
+        let region = region
+            .or(of_registry)
+            .ok_or_else(|| needed("AWS_REGION", "the region, also with --sts-endpoint"))?;
+        let region: Region = region.parse()?;
+        let role = variable(&self.aws.role_arn, "AWS_ROLE_ARN");
+        let role = match (role, &self.aws.sts_endpoint) {
+            (Some(role), Some(_)) => Some(RoleArn::of_server(&role)?),
+            (Some(role), None) => Some(role.parse()?),
+            // A server of somebody's own may choose by the claims of the token.
+            (None, Some(_)) => None,
+            (None, None) => return Err(needed("--role-arn", "the ARN of a role").into()),
+        };
+        let session_name = match variable(&self.aws.session_name, "AWS_ROLE_SESSION_NAME") {
+            Some(name) => name.parse()?,
+            None => SessionName::of("chancery"),
+        };
+        let policy = match &self.aws.session_policy {
+            Some(path) => Some(String::from_utf8(given::read(path)?.to_vec()).context("--session-policy")?),
+            None => None,
+        };
+        let session = SessionLimits { duration_seconds: self.aws.duration, policy, policy_arns: Vec::new() };
+        let endpoint = match &self.aws.sts_endpoint {
+            Some(url) => operator_sts(url)?,
+            None => region.sts(EndpointVariant::default())?,
+        };
+        let audience = self.audience.clone().unwrap_or_else(|| aws::AUDIENCE.to_owned());
+        Ok(AwsProvider { endpoint, region, role, session_name, session: session.checked()?, audience })
+    }
+
+    fn azure_provider(
+        &self,
+        environment: &Environment,
+        registry: Option<&RegistryHost>,
+    ) -> anyhow::Result<AzureProvider> {
+        let variable = |flag: &Option<String>, name| flag.clone().or_else(|| environment.text(name));
+        let tenant = variable(&self.azure.tenant, "AZURE_TENANT_ID");
+        let client = variable(&self.azure.client_id, "AZURE_CLIENT_ID");
+        let authority = variable(&self.azure.authority, "AZURE_AUTHORITY_HOST");
+        let scopes = match (self.scope.as_slice(), registry) {
+            ([], Some(_)) => vec![acr::SCOPE.to_owned()],
+            ([], None) => return Err(needed("--scope", "as https://management.azure.com/.default").into()),
+            (scopes, _) => scopes.to_vec(),
+        };
+        Ok(AzureProvider {
+            authority: azure::operator_authority(authority.as_deref().unwrap_or(azure::PUBLIC_AUTHORITY))?,
+            tenant: tenant.ok_or_else(|| needed("--tenant", "the tenant of the identity"))?.parse()?,
+            client: client.ok_or_else(|| needed("--client-id", "the client id of the identity"))?.parse()?,
+            scopes,
+            audience: self.audience.clone().unwrap_or_else(|| azure::AUDIENCE.to_owned()),
+        })
+    }
+
+    fn google_provider(&self) -> anyhow::Result<GoogleProvider> {
+        let args = &self.google;
+        let provider = args.workload_provider.as_deref();
+        let provider: WorkloadProvider =
+            provider.ok_or_else(|| needed("--workload-provider", "the provider's full name"))?.parse()?;
+        let scopes = match self.scope.as_slice() {
+            [] => vec![google::CLOUD_PLATFORM.to_owned()],
+            scopes => scopes.to_vec(),
+        };
+        let endpoint = match &self.server.token_endpoint {
+            Some(url) => google::operator_url(url)?,
+            None => google::sts(&args.universe)?,
+        };
+        let impersonation = match &args.impersonate {
+            Some(email) => Some(Impersonation {
+                endpoint: iam_credentials(&args.universe)?,
+                email: email.parse()?,
+                scopes: scopes.clone(),
+                lifetime_seconds: USUAL_LIFETIME,
+            }),
+            None => None,
+        };
+        let subject_token_type = self.server.subject_token_type.clone();
+        let audience = self.audience.clone();
+        Ok(GoogleProvider { endpoint, provider, scopes, subject_token_type, audience, impersonation })
+    }
+
+    fn token_exchange(&self) -> anyhow::Result<TokenExchange> {
+        let args = &self.server;
+        let endpoint = args.token_endpoint.as_deref().ok_or_else(|| needed("--token-endpoint", "a URL"))?;
+        let audience = self.audience.clone().ok_or_else(|| needed("--audience", "the server's issuer"))?;
+        let wanted = Wanted {
+            resources: args.resource.clone(),
+            audiences: args.target_audience.clone(),
+            scopes: self.scope.clone(),
+            token_type: args.requested_token_type.clone(),
+        };
+        let mut exchange = TokenExchange::new(operator_endpoint(endpoint)?, audience);
+        exchange.subject_token_type.clone_from(&args.subject_token_type);
+        exchange.wanted = wanted.checked()?;
+        exchange.client = self.client()?;
+        Ok(exchange)
+    }
+
+    fn jwt_bearer(&self, role: JwtRole) -> anyhow::Result<Provider> {
+        let endpoint = self.server.token_endpoint.as_deref();
+        let endpoint = endpoint.ok_or_else(|| needed("--token-endpoint", "a URL"))?;
+        Ok(Provider::JwtBearer(Box::new(JwtBearer {
+            endpoint: operator_endpoint(endpoint)?,
+            subject_audience: self
+                .audience
+                .clone()
+                .ok_or_else(|| needed("--audience", "the server's issuer"))?,
+            role,
+            scopes: self.scope.clone(),
+        })))
+    }
+
+    fn client(&self) -> anyhow::Result<ClientAuthentication> {
+        let Some(id) = self.azure.client_id.clone() else { return Ok(ClientAuthentication::None) };
+        let Some(path) = &self.server.client_secret_file else { return Ok(ClientAuthentication::Named(id)) };
+        let bytes = given::read(path).context("--client-secret-file")?;
+        let text = std::str::from_utf8(&bytes).context("--client-secret-file is no text")?;
+        let secret = text.trim().to_owned().into();
+        Ok(ClientAuthentication::Basic(ClientSecret { id, secret }))
+    }
+}
+
+fn bound_pod(text: &str) -> BoundObject {
+    let (name, uid) = text.split_once(':').map_or((text, None), |(name, uid)| (name, Some(uid.to_owned())));
+    BoundObject { kind: BoundKind::Pod, name: name.to_owned(), uid }
+}
+
+/// A chain, and what runs it.
+pub struct Opened {
+    pub chain: Chain,
+    pub runner: Runner,
+}
+
+fn needed(setting: &str, what: &str) -> ExchangeError {
+    ExchangeError::configuration("setting-missing")
+        .came(&format!("{setting} is not given"))
+        .expected(what.to_owned())
+        .remedy(format!("give {setting}; docs/exchange.md has a recipe for each target"))
+}

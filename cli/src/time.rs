@@ -1,0 +1,70 @@
+//! Times on the command line.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::{Span, SpanRelativeTo};
+
+/// A time such as `1h`, `90s` or `365d`, where a day has 24 hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+impl FromStr for Time {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let days = SpanRelativeTo::days_are_24_hours();
+        let read = text.parse::<Span>().ok().and_then(|span| span.to_duration(days).ok()?.try_into().ok());
+        read.map(Self)
+            .with_context(|| format!("{text:?} is not a time; expected one such as 1h, 90s or 365d"))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            seconds if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
+            seconds => write!(f, "{seconds}s"),
+        }
+    }
+}
+
+/// A time for a person: its two largest parts.
+pub fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let shown: Vec<String> = parts
+        .iter()
+        .skip_while(|(number, _)| *number == 0)
+        .take(2)
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, unit)| format!("{number} {unit}"))
+        .collect();
+    if shown.is_empty() { "0 s".to_owned() } else { shown.join(" ") }
+}
+
+#[test]
+fn times_are_read_as_they_are_shown() {
+    for (text, seconds) in [("24h", 86_400), ("60s", 60), ("365d", 31_536_000), ("1h 30m", 5400)] {
+        let time: Time = text.parse().unwrap();
+        assert_eq!(time.0.as_secs(), seconds);
+        assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
+    }
+    assert!("soon".parse::<Time>().is_err() && "-1h".parse::<Time>().is_err());
+}
+
+#[test]
+fn a_person_is_told_the_two_largest_parts() {
+    let words = |seconds| in_words(Duration::from_secs(seconds));
+    assert_eq!(words(0), "0 s");
+    assert_eq!(words(59), "59 s");
+    assert_eq!(words(3600), "1 h");
+    assert_eq!(words(90_061), "1 d 1 h");
+}

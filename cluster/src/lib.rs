@@ -1,0 +1,28 @@
+//! What a process in a cluster stands on, whatever its role: the issuer today, a signer and a webhook later.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`access`] | how an API server is reached, with a time limit on everything (feature `kube`) |
+//! | [`cell`] | a document that survives the process, changed only by compare-and-swap |
+//! | [`lease`] | leader election by client-go's rule (feature `kube`) |
+//! | [`listener`] | accepts connections and has any service answer them, over TLS, within limits for all of the process |
+//! | [`backoff`] | pauses between tries |
+//! | [`limits`] | every time limit of this crate |
+
+#[cfg(feature = "kube")]
+pub mod access;
+pub mod backoff;
+pub mod cell;
+#[cfg(feature = "kube")]
+pub mod lease;
+pub mod limits;
+pub mod listener;
+
+/// An error with its causes on one line, each said once: the errors below often repeat those they contain.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
+}

@@ -1,0 +1,99 @@
+//! What was seen of the world when a plan is made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use crate::ring::{Acknowledgement, WallTime};
+use crate::visibility::{Obstacle, VisibilityRecord};
+use crate::{KeyId, PublicKey};
+
+/// What was seen of the world. Whatever is missing here was not seen, and what was not seen holds steps back.
+#[derive(Clone, Debug)]
+pub struct Observations {
+    /// The wall clock.
+    pub now: WallTime,
+    /// The last acknowledgement of every signer that was heard, by name.
+    pub acknowledgements: BTreeMap<String, Acknowledgement>,
+    /// The signers that there should be, heard or not.
+    pub expected_signers: BTreeSet<String>,
+    /// Every kube-apiserver, by the name of its node.
+    pub api_servers: BTreeMap<String, ApiServer>,
+    /// Which key is seen where, for how long; or why that is not known.
+    pub visibility: Result<VisibilityRecord, Obstacle>,
+    /// The relying parties that have accepted a canary, by its key.
+    pub canaries: BTreeMap<KeyId, BTreeSet<String>>,
+    /// How long ago a token of a key was last seen in use.
+    pub last_use: BTreeMap<KeyId, Duration>,
+    /// How many tokens that never expire a census found, by key.
+    pub legacy_tokens: BTreeMap<KeyId, usize>,
+    /// The keys in custody.
+    pub held: Vec<PublicKey>,
+    /// When the calendar asks for the next rotation after the last one.
+    pub calendar: Option<NextDue>,
+}
+
+impl Default for Observations {
+    fn default() -> Self {
+        Self {
+            now: WallTime::default(),
+            acknowledgements: BTreeMap::new(),
+            expected_signers: BTreeSet::new(),
+            api_servers: BTreeMap::new(),
+            visibility: Err(Obstacle::NoRecord),
+            canaries: BTreeMap::new(),
+            last_use: BTreeMap::new(),
+            legacy_tokens: BTreeMap::new(),
+            held: Vec::new(),
+            calendar: None,
+        }
+    }
+}
+
+impl Observations {
+    /// The keys that some kube-apiserver was seen to sign with.
+    pub(super) fn signed_with(&self) -> BTreeSet<KeyId> {
+        self.api_servers.values().filter_map(|node| node.signs.clone()).collect()
+    }
+}
+
+/// What one kube-apiserver shows of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiServer {
+    /// The keys it verifies with.
+    pub verifies: BTreeSet<KeyId>,
+    /// The key of the last token that it issued, when it was last asked for one.
+    pub signs: Option<KeyId>,
+    /// What happens to its node.
+    pub motion: Option<Motion>,
+}
+
+/// What happens to a node of a control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// It comes in.
+    Joining,
+    /// It goes away.
+    Leaving,
+    /// Its kube-apiserver is being replaced.
+    Upgrading,
+}
+
+impl fmt::Display for Motion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Joining => "joining",
+            Self::Leaving => "leaving",
+            Self::Upgrading => "being upgraded",
+        })
+    }
+}
+
+/// When a calendar asks for a rotation: from a time on, as long as its maintenance window is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextDue {
+    /// The window opens.
+    pub at: WallTime,
+    /// And closes.
+    pub until: WallTime,
+}

@@ -1,0 +1,98 @@
+//! An issuer, as relying parties know it: it signs with aws-lc-rs, and is verified with jsonwebtoken.
+
+use std::sync::{Arc, LazyLock, Mutex};
+
+use async_trait::async_trait;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chancery_exchange::key::KeyBuilder;
+use chancery_exchange::{ExchangeError, SubjectTokenSource, UnverifiedToken};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde_json::{Value, json};
+
+pub const ISSUER: &str = "https://id.example/cluster-a";
+pub const SUBJECT: &str = "system:serviceaccount:team-a:app";
+
+static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(KeySize::Rsa2048).unwrap());
+static STRANGER: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(KeySize::Rsa2048).unwrap());
+
+pub fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+pub fn claims(audience: &str) -> Value {
+    json!({ "iss": ISSUER, "sub": SUBJECT, "aud": [audience], "exp": now() + 600, "iat": now(), "nbf": now() })
+}
+
+fn signed_with(key: &KeyPair, claims: &Value) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let text = format!("{}.{}", part(&json!({ "alg": "RS256", "kid": "key-1" })), part(claims));
+    let mut signature = vec![0; key.public_modulus_len()];
+    key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature).unwrap();
+    format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+/// A token of the issuer.
+pub fn token(claims: &Value) -> String {
+    signed_with(&KEY, claims)
+}
+
+/// A token that somebody else signed in its name.
+pub fn forged(claims: &Value) -> String {
+    signed_with(&STRANGER, claims)
+}
+
+/// The claims of a token that is the issuer's and has not ended; otherwise what is wrong with it.
+pub fn verify(token: &str, audience: &str) -> Result<Value, String> {
+    let mut rules = Validation::new(Algorithm::RS256);
+    rules.leeway = 0;
+    rules.set_issuer(&[ISSUER]);
+    rules.set_audience(&[audience]);
+    rules.validate_nbf = true;
+    let key = DecodingKey::from_rsa_der(KEY.public_key().as_ref());
+    decode::<Value>(token, &key, &rules).map(|data| data.claims).map_err(|error| error.to_string())
+}
+
+/// A source that gives what a test says, in turn; the last of them again and again.
+pub struct Given {
+    tokens: Mutex<Vec<String>>,
+    asked: Mutex<Vec<String>>,
+    renews: bool,
+}
+
+impl Given {
+    pub fn new(tokens: impl IntoIterator<Item = String>) -> Arc<Self> {
+        let tokens = Mutex::new(tokens.into_iter().collect());
+        Arc::new(Self { tokens, asked: Mutex::default(), renews: true })
+    }
+
+    /// How often a token was asked for.
+    pub fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+#[async_trait]
+impl SubjectTokenSource for Given {
+    fn origin(&self) -> String {
+        "the test".to_owned()
+    }
+
+    fn can_renew(&self) -> bool {
+        self.renews
+    }
+
+    fn describe(&self, key: &mut KeyBuilder) {
+        key.text("source", "test");
+    }
+
+    async fn token(&self, audience: &str) -> Result<UnverifiedToken, ExchangeError> {
+        self.asked.lock().unwrap().push(audience.to_owned());
+        let mut tokens = self.tokens.lock().unwrap();
+        let token = if tokens.len() > 1 { tokens.remove(0) } else { tokens[0].clone() };
+        UnverifiedToken::parse(&token).map_err(|error| error.at("the test"))
+    }
+}

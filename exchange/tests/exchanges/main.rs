@@ -1,0 +1,24 @@
+//! Exchanges against strict stand-ins of token endpoints: they verify the token's signature, take no field twice and
+//! none that they do not know, and refuse what the real ones refuse (reference: the vendors' pages that `src/provider`
+//! and `src/registry` name).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod aws;
+mod azure;
+#[cfg(feature = "kube")]
+mod cluster;
+mod fake;
+mod google;
+mod keys;
+mod parsers;
+mod secrets;
+mod servers;
+mod sources;
+mod tenants;

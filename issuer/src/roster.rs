@@ -1,0 +1,112 @@
+//! The issuers of the process and what each of them shows, for the servers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chancery_core::{DocumentSet, IssuerUrl};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::index::Publication;
+use crate::visibility::VisibilitySnapshot;
+
+/// How long readiness waits for the first documents of an issuer. Sources have half of it to answer.
+pub const READINESS_WAIT: Duration = Duration::from_secs(60);
+
+/// The issuers of the process. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Roster(Arc<Mutex<BTreeMap<IssuerUrl, Member>>>);
+
+/// What one issuer shows.
+#[derive(Debug)]
+struct Member {
+    since: Instant,
+    /// Why it cannot be opened; nothing when it is open or was not tried yet.
+    problem: Option<String>,
+    opened: Option<OpenIssuer>,
+}
+
+/// What an issuer that is open shows.
+#[derive(Clone, Debug)]
+pub struct OpenIssuer {
+    /// What it publishes, once every source was read.
+    pub publications: watch::Receiver<Option<Arc<Publication>>>,
+    /// What is seen of it from outside.
+    pub visibility: watch::Receiver<VisibilitySnapshot>,
+}
+
+/// How far an issuer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Which issuer.
+    pub issuer: IssuerUrl,
+    /// Whether it has documents.
+    pub has_documents: bool,
+    /// Whether readiness waited long enough for its first documents.
+    pub waited_for: bool,
+    /// Why it cannot be opened.
+    pub problem: Option<String>,
+}
+
+impl Roster {
+    /// There is such an issuer from now on.
+    pub fn join(&self, issuer: &IssuerUrl) {
+        let member = Member { since: Instant::now(), problem: None, opened: None };
+        self.lock().insert(issuer.clone(), member);
+    }
+
+    /// It is open.
+    pub fn opened(&self, issuer: &IssuerUrl, opened: OpenIssuer) {
+        if let Some(member) = self.lock().get_mut(issuer) {
+            member.problem = None;
+            member.opened = Some(opened);
+        }
+    }
+
+    /// It cannot be opened.
+    pub(crate) fn refused(&self, issuer: &IssuerUrl, problem: &str) {
+        if let Some(member) = self.lock().get_mut(issuer) {
+            member.problem = Some(problem.to_owned());
+        }
+    }
+
+    /// There is no such issuer any more.
+    pub(crate) fn leave(&self, issuer: &IssuerUrl) {
+        self.lock().remove(issuer);
+    }
+
+    /// The documents of all issuers that have any.
+    pub(crate) fn documents(&self) -> Vec<DocumentSet> {
+        let members = self.lock();
+        let opened = members.values().filter_map(|member| member.opened.as_ref());
+        opened.filter_map(|opened| Some(opened.publications.borrow().as_ref()?.documents.clone())).collect()
+    }
+
+    /// What is seen of each issuer, by its URL.
+    pub fn visibility(&self) -> Vec<(IssuerUrl, watch::Receiver<VisibilitySnapshot>)> {
+        let members = self.lock();
+        let opened = members.iter().filter_map(|(issuer, member)| Some((issuer, member.opened.as_ref()?)));
+        opened.map(|(issuer, opened)| (issuer.clone(), opened.visibility.clone())).collect()
+    }
+
+    /// How far each issuer is, by its URL.
+    pub fn progress(&self) -> Vec<Progress> {
+        let members = self.lock();
+        let progress = members.iter().map(|(issuer, member)| Progress {
+            issuer: issuer.clone(),
+            has_documents: member
+                .opened
+                .as_ref()
+                .is_some_and(|opened| opened.publications.borrow().is_some()),
+            waited_for: member.since.elapsed() >= READINESS_WAIT,
+            problem: member.problem.clone(),
+        });
+        progress.collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IssuerUrl, Member>> {
+        // No code that holds the lock can leave the members half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

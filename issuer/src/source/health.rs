@@ -1,0 +1,102 @@
+//! Tells operators how the sources of one issuer fare: metrics at every reading, a condition for each source.
+
+use std::sync::Arc;
+
+use chancery_core::IssuerUrl;
+use chancery_core::retention::SourceId;
+use jiff::Timestamp;
+
+use crate::conditions::{ConditionStore, ConditionType, INCOMPLETE, Subject, Verdict};
+use crate::metrics::{Metrics, SourceLabels};
+
+/// Where the readings of one issuer's sources are told. By default nowhere, for commands that look once.
+#[derive(Clone, Debug, Default)]
+pub struct SourceHealth(Option<Operators>);
+
+#[derive(Clone, Debug)]
+struct Operators {
+    issuer: IssuerUrl,
+    metrics: Arc<Metrics>,
+    conditions: Arc<ConditionStore>,
+}
+
+impl SourceHealth {
+    /// Told of the sources of `issuer`.
+    pub fn new(issuer: IssuerUrl, metrics: Arc<Metrics>, conditions: Arc<ConditionStore>) -> Self {
+        Self(Some(Operators { issuer, metrics, conditions }))
+    }
+
+    /// The source was read completely, now.
+    pub(super) fn read(&self, source: &SourceId) {
+        let Some(operators) = &self.0 else { return };
+        operators.metrics.sources().read(&operators.labels(source), Timestamp::now());
+        let verdict = Verdict::good(ConditionType::Read, "Read", "every part of it was read");
+        operators.conditions.set(&operators.subject(source), &verdict);
+    }
+
+    /// A reading of the source failed; `unread` parts of it were never read since the start.
+    pub(super) fn failed(&self, source: &SourceId, error: &str, unread: usize) {
+        let Some(operators) = &self.0 else { return };
+        operators.metrics.sources().failed(&operators.labels(source));
+        let reason = if unread > 0 { INCOMPLETE } else { "Unreadable" };
+        operators
+            .conditions
+            .set(&operators.subject(source), &Verdict::bad(ConditionType::Read, reason, error));
+    }
+
+    /// There is such a source now, and it was not read yet.
+    #[cfg(feature = "kube")]
+    pub(super) fn found(&self, source: &SourceId) {
+        let Some(operators) = &self.0 else { return };
+        let verdict = Verdict::pending(ConditionType::Read, "NotYetRead", "it was not read yet");
+        operators.conditions.set(&operators.subject(source), &verdict);
+    }
+
+    /// There is no such source any more.
+    #[cfg(feature = "kube")]
+    pub(super) fn gone(&self, source: &SourceId) {
+        let Some(operators) = &self.0 else { return };
+        operators.metrics.sources().gone(&operators.labels(source));
+        operators.conditions.forget(&operators.subject(source));
+    }
+}
+
+impl Operators {
+    fn labels(&self, source: &SourceId) -> SourceLabels {
+        SourceLabels::new(&self.issuer, &source.name)
+    }
+
+    fn subject(&self, source: &SourceId) -> Subject {
+        Subject::source(&self.issuer, &source.name)
+    }
+}
+
+#[cfg(all(test, feature = "kube"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_that_left_its_control_plane_leaves_neither_series_nor_condition() {
+        let (metrics, conditions) = (Arc::new(Metrics::new("test")), Arc::new(ConditionStore::default()));
+        let issuer: IssuerUrl = "https://id.example.com/a".parse().unwrap();
+        let health = SourceHealth::new(issuer, metrics.clone(), conditions.clone());
+        let replica = |name: &str| SourceId { position: 0, name: name.to_owned() };
+        let (stays, leaves) = (replica("https://10.0.0.1:6443"), replica("https://10.0.0.2:6443"));
+        for source in [&stays, &leaves] {
+            health.found(source);
+            health.read(source);
+            health.failed(source, "connection refused", 0);
+        }
+        let told = |source: &SourceId| {
+            let page = metrics.render(Timestamp::UNIX_EPOCH).unwrap();
+            let series = page.lines().filter(|line| line.contains(&source.name)).count();
+            (
+                series,
+                conditions.conditions().iter().filter(|it| it.subject.part().contains(&source.name)).count(),
+            )
+        };
+        assert_eq!((told(&stays), told(&leaves)), ((2, 1), (2, 1)));
+        health.gone(&leaves);
+        assert_eq!((told(&stays), told(&leaves)), ((2, 1), (0, 0)));
+    }
+}

@@ -1,0 +1,11 @@
+//! The service against real kube-apiservers: key sources, leader election, replicas, manifests; and what is exported for
+//! those who make clusters.
+
+mod bench;
+mod cells;
+mod election;
+mod exports;
+mod manifests;
+mod replicas;
+mod sources;
+mod union;

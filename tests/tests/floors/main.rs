@@ -1,0 +1,82 @@
+//! The floors, enforced: imports point down only, floor 0 and the offline tool link nothing that talks or ticks, what
+//! the cluster runs reads no private signing key, and no two files import each other.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod builds;
+mod circles;
+mod sources;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+
+/// Where the floors are listed.
+const PAGE: &str = "docs/ARCHITECTURE.md";
+
+/// Crates that only some may import, whatever their floors.
+const ONLY: [(&str, &[&str]); 2] = [("keygen", &["signer", "cli"]), ("exchange", &["cli"])];
+
+fn metadata() -> Metadata {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let options = vec!["--locked".to_owned(), "--filter-platform".to_owned(), target];
+    MetadataCommand::new().other_options(options).exec().unwrap()
+}
+
+/// The name of the folder of a package.
+fn folder(package: &Package) -> &str {
+    package.manifest_path.parent().unwrap().file_name().unwrap()
+}
+
+/// The floor of each folder, as the page lists them.
+fn floors() -> BTreeMap<String, u32> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = std::fs::read_to_string(root.join(PAGE)).unwrap();
+    let (_, list) = page.split_once("## Floors\n\n```\n").expect("the page begins with its floors");
+    let (list, _) = list.split_once("```").unwrap();
+    let floors = list.lines().filter_map(|line| {
+        let (folder, rest) = line.split_once("/ ")?;
+        Some((folder.to_owned(), rest.split_whitespace().next()?.parse().ok()?))
+    });
+    floors.collect()
+}
+
+#[test]
+fn imports_point_down_only() {
+    let (floors, metadata) = (floors(), metadata());
+    let packages = metadata.workspace_packages();
+    let folders: BTreeMap<&str, &str> = packages.iter().map(|it| (it.name.as_str(), folder(it))).collect();
+    let mut there: Vec<&str> = folders.values().copied().collect();
+    there.sort_unstable();
+    assert_eq!(floors.keys().map(String::as_str).collect::<Vec<_>>(), there, "the floors of {PAGE}");
+    for package in packages {
+        let from = folder(package);
+        let linked = package.dependencies.iter().filter(|it| it.kind != DependencyKind::Development);
+        for to in linked.filter_map(|dependency| folders.get(dependency.name.as_str())) {
+            let (above, below) = (floors[from], floors[*to]);
+            assert!(above > below, "{from} (floor {above}) imports {to} (floor {below}), says {PAGE}");
+            let may = ONLY.iter().all(|(rare, importers)| rare != to || importers.contains(&from));
+            assert!(may, "{from} may not import {to}");
+        }
+    }
+}
+
+#[test]
+fn folder_is_package_name_without_prefix() {
+    for package in metadata().workspace_packages() {
+        let expected = match package.name.as_str() {
+            "chancery" => "cli",
+            "e2e" => "tests",
+            name => name.strip_prefix("chancery-").unwrap(),
+        };
+        assert_eq!(folder(package), expected, "{}", package.name);
+    }
+}

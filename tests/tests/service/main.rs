@@ -1,0 +1,11 @@
+//! The service as its operator and its relying parties meet it.
+
+mod closed_loop;
+mod command_line;
+mod documents;
+mod fleet;
+mod life;
+mod quickstart;
+mod relying_parties;
+mod ring;
+mod visibility;

@@ -1,0 +1,9 @@
+//! Stores: one battery on each, their rights, their faults, what they are asked, and two writers in every order.
+
+mod attacks;
+mod azure_blob;
+mod gcs;
+mod interleavings;
+mod requests;
+mod rights;
+mod s3;

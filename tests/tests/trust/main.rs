@@ -1,0 +1,5 @@
+//! `chancery trust`: clouds that are made to trust an issuer.
+
+mod aws;
+mod azure;
+mod gcp;
