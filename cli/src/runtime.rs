@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
@@ -13,6 +14,9 @@ use crate::output::printable;
 
 /// Says which log lines are written, as `info` or `warn,chancery_publisher=debug`.
 const FILTER: &str = "CHANCERY_LOG";
+
+/// How long a process that ends waits for what it is writing.
+const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// Runs `future` to its end on a runtime of `threads` workers.
 ///
@@ -28,8 +32,9 @@ pub fn block_on<T>(threads: usize, future: impl Future<Output = anyhow::Result<T
         .build()
         .context("cannot start the runtime")?;
     let done = runtime.block_on(future);
-    // A file system that hangs keeps a thread for ever; the process does not wait for it.
-    runtime.shutdown_background();
+    // A file being replaced is finished first, so that an orderly end leaves no half of one; a file system that hangs
+    // keeps its thread for ever, and the process does not wait for that.
+    runtime.shutdown_timeout(LAST_WRITES);
     done
 }
 

@@ -83,6 +83,8 @@ impl Stage {
         let mut files = fs::read_dir(self.site.dir().join("state"))?
             .map(|entry| Ok(entry?.path()))
             .collect::<Result<Vec<_>>>()?;
+        // What begins with a dot is half of a write that a killed process has left.
+        files.retain(|path| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")));
         files.retain(|path| fs::read(path).is_ok_and(|bytes| is_state(&bytes)));
         ensure!(files.len() == 1, "{files:?}");
         files.pop().context("no state")
