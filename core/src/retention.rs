@@ -44,7 +44,7 @@ pub enum SourceReading {
 #[derive(Clone, Debug)]
 pub struct Retention {
     period: Duration,
-    sources: BTreeMap<SourceId, ShownBySource>,
+    sources: BTreeMap<SourceId, Box<ShownBySource>>,
     retained: BTreeMap<KeyId, RetainedKey>,
     /// The order of the keys in the record, kept for those that no source has shown since.
     recorded: Vec<KeyId>,
@@ -106,7 +106,7 @@ impl Retention {
 
     /// Forgets a source that is gone for good, as a replica that left the control plane. Its keys are retained.
     pub fn remove(&mut self, source: &SourceId) {
-        let shown = self.sources.remove(source).unwrap_or_default();
+        let shown = *self.sources.remove(source).unwrap_or_default();
         self.settle(source, shown.keys);
     }
 

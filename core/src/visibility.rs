@@ -80,7 +80,8 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visibility {
     bounds: Bounds,
-    views: BTreeMap<String, ObservedView>,
+    /// Boxed: a node of the map has room for eleven, and most issuers have one.
+    views: BTreeMap<String, Box<ObservedView>>,
     /// Of views that are not listed any more.
     former: CacheLifetimes,
     /// How many observations were taken, over restarts.
@@ -97,7 +98,7 @@ struct Bounds {
 impl Visibility {
     /// An empty record of these views. Two observations of a view further apart than `longest_gap` do not connect.
     pub fn new<V: Into<String>>(views: impl IntoIterator<Item = V>, longest_gap: Duration) -> Self {
-        let views = views.into_iter().map(|view| (view.into(), ObservedView::default())).collect();
+        let views = views.into_iter().map(|view| (view.into(), Box::default())).collect();
         let bounds = Bounds { longest_gap, longest_lifetime: LONGEST_LIFETIME };
         Self { bounds, views, former: CacheLifetimes::default(), observations: 0 }
     }

@@ -206,7 +206,7 @@ pub enum News {
 
 /// Every condition of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Conditions(BTreeMap<(Subject, ConditionType), Condition>);
+pub struct Conditions(BTreeMap<(Subject, ConditionType), Box<Condition>>);
 
 impl Conditions {
     /// Takes a verdict that was found at `now`.
@@ -240,7 +240,7 @@ impl Conditions {
 
     /// All of them, by issuer, subject and type.
     pub fn iter(&self) -> impl Iterator<Item = &Condition> {
-        self.0.values()
+        self.0.values().map(Box::as_ref)
     }
 
     fn take(&mut self, subject: &Subject, verdict: &Verdict, now: Timestamp) -> News {
@@ -262,11 +262,11 @@ impl Conditions {
         let again = verdict.condition == ConditionType::Drifted && verdict.alarm;
         let news = match known {
             None => News::First,
-            Some(known) if *known == condition && !again => News::Nothing,
+            Some(known) if **known == condition && !again => News::Nothing,
             _ if same_case && !again => News::Words,
             _ => News::Case,
         };
-        self.0.insert(key, condition);
+        self.0.insert(key, Box::new(condition));
         news
     }
 

@@ -13,7 +13,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use chancery_core::{DocumentSet, IssuerUrl};
 use serde::Deserialize;
@@ -57,23 +57,13 @@ impl ServeConfig {
 /// What is served now. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Documents {
-    shared: Arc<RwLock<ServedTable>>,
-}
-
-#[derive(Debug)]
-struct ServedTable {
-    policy: Arc<HostPolicy>,
-    table: Arc<DocumentTable>,
+    table: Arc<RwLock<Arc<DocumentTable>>>,
 }
 
 impl Documents {
     /// Nothing to serve yet for the issuers of `policy`.
-    ///
-    /// # Errors
-    /// None that [`HostPolicy::new`] has not refused already.
-    pub fn new(policy: HostPolicy) -> Result<Self, TableError> {
-        let table = Arc::new(DocumentTable::new(&[], &policy)?);
-        Ok(Self { shared: Arc::new(RwLock::new(ServedTable { policy: Arc::new(policy), table })) })
+    pub fn new(policy: HostPolicy) -> Self {
+        Self { table: Arc::new(RwLock::new(Arc::new(DocumentTable::empty(Arc::new(policy))))) }
     }
 
     /// Serves `sets` from the next request on, and nothing that was served before. Documents of an issuer that has gone
@@ -82,9 +72,8 @@ impl Documents {
     /// # Errors
     /// Names an issuer that is there twice; what was served before stays.
     pub fn replace(&self, sets: &[DocumentSet]) -> Result<(), TableError> {
-        let policy = self.read().policy.clone();
-        let table = Arc::new(DocumentTable::new(sets, &policy)?);
-        self.write().table = table;
+        let before = self.table();
+        self.put(before.replaced(before.policy().clone(), sets)?);
         Ok(())
     }
 
@@ -93,27 +82,22 @@ impl Documents {
     /// # Errors
     /// As [`replace`](Self::replace).
     pub fn answer_for(&self, policy: HostPolicy, sets: &[DocumentSet]) -> Result<(), TableError> {
-        let table = Arc::new(DocumentTable::new(sets, &policy)?);
-        *self.write() = ServedTable { policy: Arc::new(policy), table };
+        self.put(self.table().replaced(Arc::new(policy), sets)?);
         Ok(())
     }
 
     /// The table of this moment.
     pub fn table(&self) -> Arc<DocumentTable> {
-        self.read().table.clone()
+        self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every issuer of this server.
     pub fn issuers(&self) -> Vec<IssuerUrl> {
-        self.read().policy.issuers().to_vec()
+        self.table().policy().issuers().to_vec()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, ServedTable> {
-        self.shared.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, ServedTable> {
-        self.shared.write().unwrap_or_else(PoisonError::into_inner)
+    fn put(&self, table: DocumentTable) {
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
     }
 }
 

@@ -276,7 +276,7 @@ fn extra_hosts(config: &Config) -> Vec<ExtraHost> {
 
 fn documents(config: &Config) -> Result<Documents, TableError> {
     let issuers: Vec<_> = config.issuers.iter().map(|issuer| issuer.value.url.clone()).collect();
-    Documents::new(HostPolicy::new(&issuers, &extra_hosts(config))?)
+    Ok(Documents::new(HostPolicy::new(&issuers, &extra_hosts(config))?))
 }
 
 /// Rebuilds what is served whenever an issuer's publication changed, or an issuer came or went.

@@ -1,5 +1,7 @@
 //! Public keys and their one encoding, `SubjectPublicKeyInfo` (RFC 5280 section 4.1).
 
+use std::sync::Arc;
+
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier, UintRef};
 use der::{Decode, Encode};
 use spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
@@ -41,9 +43,13 @@ pub enum KeyMaterial {
 
 /// A ServiceAccount verification key: RSA, or ECDSA on P-256, P-384 or P-521, what kube-apiserver publishes.
 ///
-/// Two keys are equal when their key ids are, which are digests of the whole key.
+/// Two keys are equal when their key ids are, which are digests of the whole key. Clones share one copy: a key stands in
+/// the reading of its source, in what is retained and in what is published.
 #[derive(Clone, Debug)]
-pub struct PublicKey {
+pub struct PublicKey(Arc<Contents>);
+
+#[derive(Debug)]
+struct Contents {
     material: KeyMaterial,
     spki_der: Vec<u8>,
     key_id: KeyId,
@@ -139,17 +145,17 @@ impl PublicKey {
         };
         let spki_der = info.to_der().map_err(|_| PublicKeyError::NotSpki)?;
         let key_id = KeyId::of_spki(&spki_der);
-        Ok(Self { material, spki_der, key_id })
+        Ok(Self(Arc::new(Contents { material, spki_der, key_id })))
     }
 
     /// The key id every Kubernetes component computes for this key.
     pub fn key_id(&self) -> &KeyId {
-        &self.key_id
+        &self.0.key_id
     }
 
     /// The one algorithm this key signs with.
     pub fn algorithm(&self) -> Algorithm {
-        match &self.material {
+        match &self.0.material {
             KeyMaterial::Rsa { .. } => Algorithm::Rs256,
             KeyMaterial::Ec { curve, .. } => curve.algorithm(),
         }
@@ -157,17 +163,17 @@ impl PublicKey {
 
     /// The numbers.
     pub fn material(&self) -> &KeyMaterial {
-        &self.material
+        &self.0.material
     }
 
     /// Canonical DER `SubjectPublicKeyInfo`, the bytes the key id is a digest of.
     pub fn spki_der(&self) -> &[u8] {
-        &self.spki_der
+        &self.0.spki_der
     }
 
     /// Bits of the modulus or of the curve's field.
     pub fn bits(&self) -> usize {
-        match &self.material {
+        match &self.0.material {
             KeyMaterial::Rsa { modulus, .. } => bit_length(modulus),
             KeyMaterial::Ec { curve, .. } => curve.bits(),
         }
@@ -175,7 +181,7 @@ impl PublicKey {
 
     /// What a person calls this key: `RSA-2048`, `P-256`.
     pub fn description(&self) -> String {
-        match &self.material {
+        match &self.0.material {
             KeyMaterial::Rsa { .. } => format!("RSA-{}", self.bits()),
             KeyMaterial::Ec { curve, .. } => curve.as_str().to_owned(),
         }
@@ -183,13 +189,13 @@ impl PublicKey {
 
     /// A PKIX `PUBLIC KEY` PEM block, the form every kube-apiserver reads, lines of 64 characters.
     pub fn to_pem(&self) -> String {
-        pem::encode("PUBLIC KEY", &self.spki_der)
+        pem::encode("PUBLIC KEY", &self.0.spki_der)
     }
 }
 
 impl PartialEq for PublicKey {
     fn eq(&self, other: &Self) -> bool {
-        self.key_id == other.key_id
+        self.0.key_id == other.0.key_id
     }
 }
 

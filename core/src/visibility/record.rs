@@ -162,7 +162,7 @@ impl Visibility {
                 Some(view) => {
                     let keys = recorded.keys.iter().filter(|(_, key)| key.visible_seconds > 0);
                     let keys = keys.map(|(kid, key)| (kid.clone(), Duration::from_secs(key.visible_seconds)));
-                    *view = ObservedView::restored(keys, CacheLifetimes::collect(lifetimes));
+                    **view = ObservedView::restored(keys, CacheLifetimes::collect(lifetimes));
                 }
             }
         }

@@ -69,7 +69,7 @@ fn with_document<B>(document: &Prepared, request: &Request<B>) -> Response<Full<
         return response;
     }
     let mut response = Response::new(Full::new(document.bytes().clone()));
-    *response.headers_mut() = document.headers().clone();
+    *response.headers_mut() = document.headers();
     response
 }
 

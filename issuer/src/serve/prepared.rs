@@ -3,35 +3,31 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use chancery_core::Document;
+use chancery_core::{Document, DocumentKind};
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
-/// A document ready to be sent.
+/// How many headers a document has, so that their map never grows.
+const HEADERS: usize = 6;
+
+/// A document ready to be sent. What all documents say alike is not kept with each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
+    kind: DocumentKind,
     bytes: Bytes,
     etag: HeaderValue,
-    headers: HeaderMap,
+    cache: HeaderValue,
 }
 
 impl Prepared {
-    /// Renders the headers of `document`.
+    /// Renders what `document` says of itself.
     pub fn new(document: Document) -> Self {
         let etag = text(&etag_of(&document.bytes));
-        let headers = HeaderMap::from_iter([
-            (ETAG, etag.clone()),
-            (CACHE_CONTROL, text(&document.cache.header())),
-            // Key sets are public; single-page tools and debuggers read them from browsers.
-            (ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")),
-            (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-            (CONTENT_TYPE, HeaderValue::from_static(document.kind.media_type())),
-            (CONTENT_LENGTH, HeaderValue::from(document.bytes.len())),
-        ]);
-        Self { bytes: document.bytes.into(), etag, headers }
+        let cache = text(&document.cache.header());
+        Self { kind: document.kind, bytes: document.bytes.into(), etag, cache }
     }
 
     /// The exact bytes.
@@ -45,15 +41,21 @@ impl Prepared {
     }
 
     /// The headers of an answer with the document (200).
-    pub fn headers(&self) -> &HeaderMap {
-        &self.headers
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = self.unchanged_headers();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind.media_type()));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(self.bytes.len()));
+        headers
     }
 
     /// The headers of an answer without it (304), which say nothing of the bytes that are not sent.
     pub fn unchanged_headers(&self) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        headers.remove(CONTENT_TYPE);
-        headers.remove(CONTENT_LENGTH);
+        let mut headers = HeaderMap::with_capacity(HEADERS);
+        headers.insert(ETAG, self.etag.clone());
+        headers.insert(CACHE_CONTROL, self.cache.clone());
+        // Key sets are public; single-page tools and debuggers read them from browsers.
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers
     }
 }

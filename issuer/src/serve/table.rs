@@ -56,6 +56,16 @@ impl HostPolicy {
     pub fn issuers(&self) -> &[IssuerUrl] {
         &self.issuers
     }
+
+    /// The places at `host`, as it was sent.
+    fn places(&self, host: &str) -> Option<&Places> {
+        // Nearly every client writes the host as the issuer does, and then nothing is allocated.
+        if let Some(places) = self.hosts.get(host) {
+            return Some(places);
+        }
+        let host = normalized(host);
+        self.hosts.get(&host).or_else(|| self.any_port_hosts.get(without_port(&host)))
+    }
 }
 
 /// Adds the places of the issuer at `position` to those of one host.
@@ -84,15 +94,29 @@ fn path_of(issuer: &IssuerUrl, kind: DocumentKind) -> String {
     format!("{}/{}", path.strip_suffix('/').unwrap_or(path), kind.path())
 }
 
-/// Every answer there is, by host and path. Immutable: a change makes a new table.
-#[derive(Debug, Default)]
+/// The documents of every issuer of a policy. Immutable: a change makes a new table, which shares what has not changed.
+#[derive(Debug)]
 pub struct DocumentTable {
-    hosts: HashMap<String, Answers>,
-    any_port_hosts: HashMap<String, Answers>,
-    missing: Vec<IssuerUrl>,
+    policy: Arc<HostPolicy>,
+    /// In the order of the policy; nothing for an issuer without documents.
+    issuers: Vec<Option<Arc<IssuerDocuments>>>,
 }
 
-type Answers = HashMap<String, Option<Arc<Prepared>>>;
+/// What one issuer shows, ready to be sent.
+#[derive(Debug)]
+struct IssuerDocuments {
+    set: DocumentSet,
+    jwks: Prepared,
+    discovery: Prepared,
+}
+
+impl IssuerDocuments {
+    fn new(set: &DocumentSet) -> Self {
+        let prepared = |kind| Prepared::new(set.document(kind));
+        let (jwks, discovery) = (prepared(DocumentKind::Jwks), prepared(DocumentKind::Discovery));
+        Self { set: set.clone(), jwks, discovery }
+    }
+}
 
 /// What a table says about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,59 +132,60 @@ pub enum Found<'a> {
 }
 
 impl DocumentTable {
+    /// The table of an issuer list that has no documents yet.
+    pub fn empty(policy: Arc<HostPolicy>) -> Self {
+        let issuers = vec![None; policy.issuers.len()];
+        Self { policy, issuers }
+    }
+
     /// The table of `sets` at the places of `policy`. Issuers of the policy without a set answer "not yet"; a set whose
-    /// issuer the policy does not know, since it has gone, is left out.
+    /// issuer the policy does not know, since it has gone, is left out. What this table has of the same documents is
+    /// shared: of thousands of issuers one changes at a time.
     ///
     /// # Errors
     /// Names an issuer that is there twice.
-    pub fn new(sets: &[DocumentSet], policy: &HostPolicy) -> Result<Self, TableError> {
+    pub fn replaced(&self, policy: Arc<HostPolicy>, sets: &[DocumentSet]) -> Result<Self, TableError> {
         let positions: HashMap<&IssuerUrl, usize> =
             policy.issuers.iter().enumerate().map(|(position, issuer)| (issuer, position)).collect();
-        let mut prepared: HashMap<(usize, DocumentKind), Arc<Prepared>> = HashMap::new();
+        let known: HashMap<&IssuerUrl, &Arc<IssuerDocuments>> =
+            self.issuers.iter().flatten().map(|documents| (documents.set.issuer(), documents)).collect();
+        let mut issuers = vec![None; policy.issuers.len()];
         for set in sets {
-            let Some(position) = positions.get(set.issuer()) else { continue };
-            for kind in DocumentKind::ALL {
-                let document = Arc::new(Prepared::new(set.document(kind)));
-                if prepared.insert((*position, kind), document).is_some() {
-                    return Err(TableError::RepeatedIssuer(set.issuer().clone()));
-                }
+            let Some(place) = positions.get(set.issuer()).and_then(|position| issuers.get_mut(*position))
+            else {
+                continue;
+            };
+            let unchanged = known.get(set.issuer()).filter(|documents| documents.set == *set);
+            let documents =
+                unchanged.map_or_else(|| Arc::new(IssuerDocuments::new(set)), |known| Arc::clone(known));
+            if place.replace(documents).is_some() {
+                return Err(TableError::RepeatedIssuer(set.issuer().clone()));
             }
         }
-        let has_documents =
-            |position: usize| DocumentKind::ALL.iter().any(|kind| prepared.contains_key(&(position, *kind)));
-        let missing = policy.issuers.iter().enumerate().filter(|(position, _)| !has_documents(*position));
-        let missing = missing.map(|(_, issuer)| issuer.clone()).collect();
-        let answers = |places: &Places| -> Answers {
-            places.iter().map(|(path, place)| (path.clone(), prepared.get(place).cloned())).collect()
-        };
-        let by_host = |hosts: &HashMap<String, Places>| {
-            hosts.iter().map(|(host, places)| (host.clone(), answers(places))).collect()
-        };
-        Ok(Self { hosts: by_host(&policy.hosts), any_port_hosts: by_host(&policy.any_port_hosts), missing })
+        drop(positions);
+        Ok(Self { policy, issuers })
     }
 
     /// What answers at `path` on `host`, the value of `Host` or `:authority` as it was sent.
     pub fn find(&self, host: &str, path: &str) -> Found<'_> {
-        match self.answers(host).map(|answers| answers.get(path)) {
-            Some(Some(Some(document))) => Found::Document(document),
-            Some(Some(None)) => Found::NotYet,
-            Some(None) => Found::NoSuchPath,
-            None => Found::NoSuchHost,
+        let Some(places) = self.policy.places(host) else { return Found::NoSuchHost };
+        let Some((position, kind)) = places.get(path) else { return Found::NoSuchPath };
+        match (self.issuers.get(*position), kind) {
+            (Some(Some(documents)), DocumentKind::Jwks) => Found::Document(&documents.jwks),
+            (Some(Some(documents)), DocumentKind::Discovery) => Found::Document(&documents.discovery),
+            _ => Found::NotYet,
         }
+    }
+
+    /// The hosts and paths that it answers at.
+    pub fn policy(&self) -> &Arc<HostPolicy> {
+        &self.policy
     }
 
     /// Issuers without documents, in the order of the policy.
-    pub fn missing(&self) -> &[IssuerUrl] {
-        &self.missing
-    }
-
-    fn answers(&self, host: &str) -> Option<&Answers> {
-        // Nearly every client writes the host as the issuer does, and then nothing is allocated.
-        if let Some(answers) = self.hosts.get(host) {
-            return Some(answers);
-        }
-        let host = normalized(host);
-        self.hosts.get(&host).or_else(|| self.any_port_hosts.get(without_port(&host)))
+    pub fn missing(&self) -> Vec<IssuerUrl> {
+        let all = self.policy.issuers.iter().zip(&self.issuers);
+        all.filter(|(_, documents)| documents.is_none()).map(|(issuer, _)| issuer.clone()).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -66,6 +66,13 @@ impl fmt::Display for FilesSource {
     }
 }
 
+/// Thousands of issuers that begin together look one after another: each look at once would be a thread, and the memory
+/// of its stack stays. One that hangs keeps its turn; whoever has waited for one for [`LONGEST_WAIT`] looks without.
+static LOOKS: Semaphore = Semaphore::const_new(8);
+
+/// See [`LOOKS`].
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
 /// A [`FilesSource`] whose paths all exist.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -94,7 +101,12 @@ impl Files {
         loop {
             let names = self.parts.names().map(str::to_owned).collect();
             let paths = self.paths.clone();
-            let look = spawn_blocking(move || look(watch, &paths, &names));
+            let turn = timeout(LONGEST_WAIT, LOOKS.acquire()).await;
+            let look = spawn_blocking(move || {
+                let looked = look(watch, &paths, &names);
+                drop(turn);
+                looked
+            });
             match patiently(look, &mut reporter).await {
                 Ok((covered, Scan { parts, missing })) => {
                     watch = covered;

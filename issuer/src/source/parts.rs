@@ -50,7 +50,8 @@ impl fmt::Display for PartProblem {
 /// The parts of a source by name (a file's path, an object and its field), with the last good reading of each.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    good: BTreeMap<String, Part>,
+    /// Boxed: a node of the map has room for eleven, and most sources have one.
+    good: BTreeMap<String, Box<Part>>,
 }
 
 /// The last good reading of a part.
@@ -68,14 +69,14 @@ impl Parts {
         let mut listing = Listing::default();
         let mut errors = Vec::new();
         for (name, look) in looks {
-            let Settled { part, error, unread } = settle(before.remove(&name), look);
+            let Settled { part, error, unread } = settle(before.remove(&name).map(|part| *part), look);
             errors.extend(error.map(|error| format!("{name}: {error}")));
             if unread {
                 listing.unread.push(name.clone());
             }
             if let Some(part) = part {
                 listing.add(&name, &part.keys);
-                self.good.insert(name, part);
+                self.good.insert(name, Box::new(part));
             }
         }
         listing.error = (!errors.is_empty()).then(|| errors.join("; "));

@@ -38,7 +38,7 @@ pub fn documents_of(issuer: &str) -> DocumentSet {
 
 pub fn no_documents(issuers: &[&str]) -> Documents {
     let issuers: Vec<IssuerUrl> = issuers.iter().map(|issuer| issuer.parse().unwrap()).collect();
-    Documents::new(HostPolicy::new(&issuers, &[]).unwrap()).unwrap()
+    Documents::new(HostPolicy::new(&issuers, &[]).unwrap())
 }
 
 /// A server that answers, until it is dropped.

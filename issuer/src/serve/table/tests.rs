@@ -23,10 +23,15 @@ fn policy(issuers: &[&str], extra_hosts: &[&str]) -> Result<HostPolicy, TableErr
     HostPolicy::new(&issuers, &extra_hosts)
 }
 
+fn made(policy: HostPolicy, sets: &[DocumentSet]) -> Result<DocumentTable, TableError> {
+    let policy = Arc::new(policy);
+    DocumentTable::empty(policy.clone()).replaced(policy, sets)
+}
+
 /// A table with documents of all issuers.
 fn table(issuers: &[&str], extra_hosts: &[&str]) -> DocumentTable {
     let sets: Vec<_> = issuers.iter().map(|issuer| set(issuer)).collect();
-    DocumentTable::new(&sets, &policy(issuers, extra_hosts).unwrap()).unwrap()
+    made(policy(issuers, extra_hosts).unwrap(), &sets).unwrap()
 }
 
 /// Which issuer's discovery document, or which kind of nothing.
@@ -113,7 +118,7 @@ fn an_extra_host_serves_every_issuer_on_any_port_or_its_own() {
 #[test]
 fn an_issuer_without_documents_is_not_yet_rather_than_nothing() {
     let policy = policy(&["https://a.example", "https://b.example"], &[]).unwrap();
-    let table = DocumentTable::new(&[set("https://a.example")], &policy).unwrap();
+    let table = made(policy, &[set("https://a.example")]).unwrap();
     assert_eq!(discovery(&table, "b.example", ""), "NotYet");
     assert_eq!(discovery(&table, "a.example", ""), "https://a.example");
     assert_eq!(table.missing(), ["https://b.example".parse().unwrap()]);
@@ -139,10 +144,23 @@ fn one_place_for_two_issuers_is_refused() {
 #[test]
 fn documents_of_an_issuer_that_has_gone_are_left_out_and_documents_twice_are_refused() {
     let policy = policy(&["https://a.example"], &[]).unwrap();
-    let table = DocumentTable::new(&[set("https://b.example"), set("https://a.example")], &policy).unwrap();
+    let table = made(policy.clone(), &[set("https://b.example"), set("https://a.example")]).unwrap();
     assert_eq!(discovery(&table, "a.example", ""), "https://a.example");
     assert_eq!(table.find("b.example", "/openid/v1/jwks"), Found::NoSuchHost);
-    let twice =
-        DocumentTable::new(&[set("https://a.example"), set("https://a.example")], &policy).unwrap_err();
+    let twice = made(policy, &[set("https://a.example"), set("https://a.example")]).unwrap_err();
     assert_eq!(twice, TableError::RepeatedIssuer("https://a.example".parse().unwrap()));
+}
+
+#[test]
+fn what_has_not_changed_is_shared_with_the_table_before() {
+    let policy = Arc::new(policy(&["https://a.example", "https://b.example"], &[]).unwrap());
+    let (a, b) = (set("https://a.example"), set("https://b.example"));
+    let first = DocumentTable::empty(policy.clone()).replaced(policy.clone(), &[a.clone(), b]).unwrap();
+    let slower = DocumentSet::new(a.issuer().clone(), a.jwks().clone(), CachePolicy::of_seconds(7));
+    let second = first.replaced(policy, &[set("https://b.example"), slower]).unwrap();
+    let of = |table: &DocumentTable, position: usize| table.issuers[position].clone().unwrap();
+    assert!(Arc::ptr_eq(&of(&first, 1), &of(&second, 1)));
+    assert!(!Arc::ptr_eq(&of(&first, 0), &of(&second, 0)));
+    let Found::Document(jwks) = second.find("a.example", "/openid/v1/jwks") else { panic!("no document") };
+    assert_eq!(jwks.headers()["cache-control"], "public, max-age=7");
 }
