@@ -28,10 +28,9 @@ servers: ## fetch and build the real servers of the tests
 prerequisites: ## says what of the programs that the tests need is missing
 	@tests/prerequisites
 
-# The program is built first: cargo does not build it for the tests of another package. One failure does not hide what
-# the suites behind it would have shown.
+# The program is built with the tests of its own package, `cli`, which are among them. One failure does not hide what the
+# suites behind it would have shown.
 test: prerequisites servers ## every test, on real servers
-	cargo build --workspace
 	cargo test --workspace --no-fail-fast $$(tests/servers/install --features)
 
 soak: ## takes each rule of what is published away and says which test notices; fails where none does

@@ -47,7 +47,8 @@ pub fn server(name: &str) -> Result<PathBuf> {
 
 /// Our own binary: `CHANCERY_BIN`, or the one that cargo built beside the running test.
 ///
-/// Cargo builds no binary of another package for a test, so `cargo build -p chancery` must have run before.
+/// Cargo builds no binary of another package for a test: a run of the whole workspace builds it with the tests of `cli`, and
+/// before a run of one suite alone, `cargo build --workspace` does.
 pub fn chancery() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("CHANCERY_BIN") {
         return Ok(PathBuf::from(path));
@@ -57,7 +58,7 @@ pub fn chancery() -> Result<PathBuf> {
     let profile = test.parent().and_then(Path::parent).context("a test outside a target folder")?;
     let path = profile.join("chancery");
     if !path.is_file() {
-        bail!("{} is not there; run 'cargo build -p chancery' or set CHANCERY_BIN", path.display());
+        bail!("{} is not there; run 'cargo build --workspace' or set CHANCERY_BIN", path.display());
     }
     Ok(path)
 }
