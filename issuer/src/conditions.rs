@@ -8,6 +8,7 @@
 //! | `Accepted` | issuer | `True` | `Running`; `CannotOpen` |
 //! | `Ready` | issuer | `True` | `AllGood`; `NotReady` |
 //! | `Read` | source | `True` | `Read`; `NotYetRead`, `Unreadable`, `Incomplete` |
+//! | `SigningKeyVisible` | source | `True` | `VisibleEverywhere`, `Published`; `NotYetProven`, `UnannouncedActivation`, `CannotAsk` |
 //! | `Published` | target | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
 //! | `OwnedByUs` | target | `True` | `OurMarker`; `ForeignMarker`, `Unmarked` |
 //! | `Drifted` | target | `False` | `AsWritten`; `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
@@ -44,6 +45,8 @@ pub enum ConditionType {
     Ready,
     /// Every part of the source was read.
     Read,
+    /// Every relying party can have the key that the source signs with.
+    SigningKeyVisible,
     /// The target holds what is to be published.
     Published,
     /// The target's objects carry our marker.
@@ -69,6 +72,7 @@ impl ConditionType {
             Self::Accepted => "Accepted",
             Self::Ready => "Ready",
             Self::Read => "Read",
+            Self::SigningKeyVisible => "SigningKeyVisible",
             Self::Published => "Published",
             Self::OwnedByUs => "OwnedByUs",
             Self::Drifted => "Drifted",

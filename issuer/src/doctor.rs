@@ -24,6 +24,7 @@ use chancery_publisher::verify::Expectation;
 use crate::config::{ConfigError, IssuerConfig};
 use crate::index::Index;
 use crate::issuer::{open_sources, verifier};
+pub use crate::minted_token::Workload;
 use crate::source::{SourceEvent, read_once};
 
 #[cfg(feature = "kube")]
@@ -43,15 +44,6 @@ pub struct Look {
     pub seen: String,
     /// What is wrong with it.
     pub findings: Vec<Finding>,
-}
-
-/// A workload in whose name a token is minted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workload {
-    /// The ServiceAccount's namespace.
-    pub namespace: String,
-    /// The ServiceAccount's name.
-    pub service_account: String,
 }
 
 /// Looks at one issuer of the configuration at `path`.

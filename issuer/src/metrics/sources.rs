@@ -17,6 +17,7 @@ use super::labels::SourceLabels;
 pub struct SourceMetrics {
     last_success: Family<SourceLabels, Gauge>,
     failures: Family<SourceLabels, Counter>,
+    unannounced: Family<SourceLabels, Gauge>,
     /// Sources come and go, as replicas do.
     known: Mutex<BTreeSet<SourceLabels>>,
 }
@@ -34,11 +35,19 @@ impl SourceMetrics {
         self.failures.get_or_create(source).inc();
     }
 
+    /// Whether a source signs with a key that not every relying party can have.
+    #[cfg(feature = "kube")]
+    pub fn unannounced(&self, source: &SourceLabels, is: bool) {
+        self.know(source);
+        self.unannounced.get_or_create(source).set(is.into());
+    }
+
     /// There is no such source any more, as a replica that left its control plane.
     pub fn gone(&self, source: &SourceLabels) {
         self.known().remove(source);
         self.last_success.remove(source);
         self.failures.remove(source);
+        self.unannounced.remove(source);
     }
 
     /// The issuer of these sources has gone.
@@ -67,5 +76,7 @@ impl SourceMetrics {
         );
         let failures = self.failures.clone();
         registry.register("source_failures", "Readings of a key source that failed", failures);
+        let help = "Whether a kube-apiserver signs with a key that not every relying party can have";
+        registry.register("source_unannounced_activation", help, self.unannounced.clone());
     }
 }

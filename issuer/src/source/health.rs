@@ -8,6 +8,11 @@ use jiff::Timestamp;
 
 use crate::conditions::{ConditionStore, ConditionType, INCOMPLETE, Subject, Verdict};
 use crate::metrics::{Metrics, SourceLabels};
+#[cfg(feature = "kube")]
+use crate::minted_token::MintedToken;
+use crate::signing_key::SigningKeyWatch;
+#[cfg(feature = "kube")]
+use crate::signing_key::UNANNOUNCED;
 
 /// Where the readings of one issuer's sources are told. By default nowhere, for commands that look once.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +23,36 @@ struct Operators {
     issuer: IssuerUrl,
     metrics: Arc<Metrics>,
     conditions: Arc<ConditionStore>,
+    /// What the keys that sign are held against; nothing where they are not asked for.
+    signing_keys: Option<Arc<SigningKeyWatch>>,
 }
 
 impl SourceHealth {
     /// Told of the sources of `issuer`.
     pub fn new(issuer: IssuerUrl, metrics: Arc<Metrics>, conditions: Arc<ConditionStore>) -> Self {
-        Self(Some(Operators { issuer, metrics, conditions }))
+        Self(Some(Operators { issuer, metrics, conditions, signing_keys: None }))
+    }
+
+    /// Holds the keys that sources sign with against `watch`.
+    #[must_use]
+    pub(crate) fn judging(self, watch: SigningKeyWatch) -> Self {
+        Self(self.0.map(|operators| Operators { signing_keys: Some(Arc::new(watch)), ..operators }))
+    }
+
+    /// Whether anybody is told with which key a source signs.
+    #[cfg(feature = "kube")]
+    pub(super) fn wants_canaries(&self) -> bool {
+        self.0.as_ref().is_some_and(|operators| operators.signing_keys.is_some())
+    }
+
+    /// A canary of the source was minted, or could not be.
+    #[cfg(feature = "kube")]
+    pub(super) fn canary(&self, source: &SourceId, canary: Result<MintedToken, String>) {
+        let Some(operators) = &self.0 else { return };
+        let Some(watch) = &operators.signing_keys else { return };
+        let Some(verdict) = watch.judge(source, canary) else { return };
+        operators.metrics.sources().unannounced(&operators.labels(source), verdict.reason == UNANNOUNCED);
+        operators.conditions.set(&operators.subject(source), &verdict);
     }
 
     /// The source was read completely, now.
@@ -57,6 +86,7 @@ impl SourceHealth {
     pub(super) fn gone(&self, source: &SourceId) {
         let Some(operators) = &self.0 else { return };
         operators.metrics.sources().gone(&operators.labels(source));
+        operators.signing_keys.iter().for_each(|watch| watch.forget(source));
         operators.conditions.forget(&operators.subject(source));
     }
 }

@@ -22,6 +22,7 @@ use self::replica::Replica;
 use super::SourceError;
 use super::objects::Objects;
 use super::reporter::SourceReporter;
+use crate::minted_token::Workload;
 
 mod discovery;
 mod replica;
@@ -52,6 +53,9 @@ pub struct KubeApiserverSource {
     pub discover: bool,
     /// The name that the certificates of `endpoints` are for, when it is not the host in their URLs.
     pub tls_server_name: Option<String>,
+    /// In whose name each replica is asked for a token at every reading, so that it is known which key signs; needs
+    /// `create` on `serviceaccounts/token` of that ServiceAccount. The token is for nobody, and dropped.
+    pub canary: Option<Workload>,
     /// Seconds between two readings of a replica.
     #[serde(default = "default_poll_seconds")]
     pub poll_seconds: NonZeroU64,
@@ -85,6 +89,7 @@ pub(super) struct KubeApiserver {
 struct Access {
     config: Config,
     poll: Duration,
+    canary: Option<Workload>,
 }
 
 #[derive(Debug)]
@@ -110,7 +115,8 @@ impl KubeApiserver {
         };
         // A replica in trouble is asked again in its own time.
         cluster.default_retry = false;
-        let access = Access { config: cluster, poll: Duration::from_secs(config.poll_seconds.get()) };
+        let poll = Duration::from_secs(config.poll_seconds.get());
+        let access = Access { config: cluster, poll, canary: config.canary.clone() };
         let replicas = match replicas {
             Some(slices) => Replicas::Discovered(slices),
             None if endpoints.is_empty() => Replicas::Fixed(vec![access.replica(None)?]),
@@ -153,7 +159,7 @@ impl Access {
             config.cluster_url = url;
         }
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        Ok(Replica::new(url, client(config)?, self.poll))
+        Ok(Replica { url, client: client(config)?, poll: self.poll, canary: self.canary.clone() })
     }
 }
 

@@ -7,6 +7,8 @@ use tokio::sync::mpsc;
 use super::SourceEvent;
 use super::health::SourceHealth;
 use super::parts::Listing;
+#[cfg(feature = "kube")]
+use crate::minted_token::MintedToken;
 
 /// The voice of one source. A receiver that is gone is not noticed here: it ends [`Source::run`](super::Source::run).
 #[derive(Debug)]
@@ -79,6 +81,18 @@ impl SourceReporter {
         if self.listed.is_some() && self.error.is_none() {
             self.health.read(&self.source);
         }
+    }
+
+    /// Whether anybody is told with which key the source signs.
+    #[cfg(feature = "kube")]
+    pub fn wants_canaries(&self) -> bool {
+        self.health.wants_canaries()
+    }
+
+    /// Says with which key the source signs, or why that is not known.
+    #[cfg(feature = "kube")]
+    pub fn canary(&self, canary: Result<MintedToken, String>) {
+        self.health.canary(&self.source, canary);
     }
 
     /// Says that there is such a source, before it is read.

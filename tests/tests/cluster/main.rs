@@ -2,6 +2,7 @@
 //! those who make clusters.
 
 mod bench;
+mod canary;
 mod cells;
 mod election;
 mod exports;

@@ -11,6 +11,7 @@ use kube::client::Body;
 use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
+use crate::minted_token::{MintedToken, Workload};
 use crate::source::parts::Listing;
 use crate::source::reporter::SourceReporter;
 
@@ -29,9 +30,12 @@ const SLOWEST: u32 = 6;
 /// A replica and a client for it alone.
 #[derive(Clone)]
 pub(super) struct Replica {
-    url: String,
-    client: Client,
-    poll: Duration,
+    pub url: String,
+    pub client: Client,
+    /// The time between two readings.
+    pub poll: Duration,
+    /// In whose name it is asked for a token.
+    pub canary: Option<Workload>,
 }
 
 impl std::fmt::Debug for Replica {
@@ -41,11 +45,6 @@ impl std::fmt::Debug for Replica {
 }
 
 impl Replica {
-    /// The replica at `url`, which `client` talks to.
-    pub fn new(url: String, client: Client, poll: Duration) -> Self {
-        Self { url, client, poll }
-    }
-
     /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
@@ -59,6 +58,7 @@ impl Replica {
                 Ok(reading) => {
                     backoff.reset();
                     reporter.report(reading).await;
+                    self.send_canary(&reporter).await;
                     sleep(self.poll).await;
                 }
                 Err(error) => {
@@ -67,6 +67,14 @@ impl Replica {
                 }
             }
         }
+    }
+
+    /// Finds out with which key it signs, if anybody wants to know.
+    async fn send_canary(&self, reporter: &SourceReporter) {
+        let Some(workload) = self.canary.as_ref().filter(|_| reporter.wants_canaries()) else { return };
+        let minted = timeout(ANSWER_TIMEOUT, MintedToken::mint(self.client.clone(), workload)).await;
+        let silent = || Err(format!("no answer to a TokenRequest within {} s", ANSWER_TIMEOUT.as_secs()));
+        reporter.canary(minted.unwrap_or_else(|_| silent()));
     }
 
     async fn read(&self) -> Result<Listing, String> {
