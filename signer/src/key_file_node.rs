@@ -15,7 +15,6 @@
 //! | `restart`, `manifest` | how kube-apiserver is started again |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 

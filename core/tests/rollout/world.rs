@@ -56,7 +56,22 @@ pub struct World {
 impl World {
     /// Every kube-apiserver signs and verifies with the one key that was adopted.
     pub fn new() -> Self {
-        let ring = adopted();
+        Self::of(adopted())
+    }
+
+    /// The same, and by the ring signs a key that no kube-apiserver has ever read. Every node was heard once: a key is not waited
+    /// for on behalf of one that nobody has heard.
+    pub fn with_a_key_of_elsewhere() -> Self {
+        let elsewhere = AdoptedKey { public_key: key(200), signs: true, custody: Custody::Held };
+        let theirs = AdoptedKey { public_key: key(0), signs: false, custody: Custody::Elsewhere };
+        let adopted = KeyRing::new().request(&Request::Adopt(vec![elsewhere, theirs]));
+        let mut world = Self::of(adopted.expect("an empty ring"));
+        (0..NAMES.len()).for_each(|number| _ = world.act(number));
+        world.rotate();
+        world
+    }
+
+    fn of(ring: KeyRing) -> Self {
         let keys = NodeKeys { signs: Some(kid(0)), verifies: BTreeSet::from([kid(0)]) };
         let node = Node {
             disk: keys.clone(),
