@@ -17,6 +17,7 @@
 //!    Nobody waits for that where the key must not sign or verify any more, or where tokens are rejected without a restart.
 //! 5. One node at a time: a restart takes the turn, and it is given back when the kube-apiserver is ready and shows the keys. One
 //!    that is not ready takes the turn as well, if it is free: then nobody else restarts.
+//! 6. Files that somebody has removed or exchanged are written again, with no restart: there may be one at any moment.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +90,10 @@ pub fn decide(view: &NodeView<'_>) -> Rollout {
     let is_ours = view.turn == Some(view.name);
     let Some(server) = view.server else {
         return match view.turn {
-            Some(_) if is_ours => view.write().unwrap_or(Rollout::Wait(RolloutWait::NotReady)),
+            // The key of a cluster that was not adopted is not replaced.
+            Some(_) if is_ours && !view.is_unknown(view.files.signs.as_ref()) => {
+                view.write().unwrap_or(Rollout::Wait(RolloutWait::NotReady))
+            }
             Some(_) => Rollout::Wait(RolloutWait::NotReady),
             None => take_turn("its kube-apiserver is not ready, and no other one may restart meanwhile"),
         };
@@ -111,7 +115,11 @@ pub fn decide(view: &NodeView<'_>) -> Rollout {
             let because = "its kube-apiserver is ready and shows the keys that it should".to_owned();
             Rollout::Do { step: RolloutStep::GiveTurnBack, because }
         }
-        (Need::Nothing(wait), _) => wait.map_or(Rollout::Done, Rollout::Wait),
+        (Need::Nothing(wait), _) => {
+            let is_damaged = !view.is_unknown(server.signs.as_ref()) && view.is_damaged(server);
+            let repaired = if is_damaged { view.write() } else { None };
+            repaired.unwrap_or_else(|| wait.map_or(Rollout::Done, Rollout::Wait))
+        }
     }
 }
 
@@ -139,9 +147,12 @@ impl NodeView<'_> {
     pub fn unknown(&self) -> BTreeSet<KeyId> {
         let shown = self.server.into_iter().flat_map(|server| &server.verifies);
         let all = self.files.verifies.iter().chain(shown);
-        all.filter(|kid| self.ring.key(kid).is_none() && self.ring.tombstone(kid).is_none())
-            .cloned()
-            .collect()
+        all.filter(|kid| self.is_unknown(Some(kid))).cloned().collect()
+    }
+
+    /// Whether it is a key of which the ring has never heard.
+    fn is_unknown(&self, kid: Option<&KeyId>) -> bool {
+        kid.is_some_and(|kid| self.ring.key(kid).is_none() && self.ring.tombstone(kid).is_none())
     }
 
     /// The next change of the files; `None` when they are as they should be.
@@ -154,6 +165,13 @@ impl NodeView<'_> {
         let kid = self.to_sign().ok()?.filter(|kid| self.files.signs.as_ref() != Some(*kid))?;
         let because = "it signs by the ring, and every other node verifies with it".to_owned();
         Some(Rollout::Do { step: RolloutStep::WriteSigning(kid.clone()), because })
+    }
+
+    /// Whether the kube-apiserver would lack something that it has now, if it started again by itself.
+    fn is_damaged(&self, server: &NodeKeys) -> bool {
+        let window = self.window();
+        let lacks = |kid: &&KeyId| window.contains(kid) && !self.files.verifies.contains(kid);
+        self.files.signs != server.signs || server.verifies.iter().any(|kid| lacks(&kid))
     }
 
     /// The key that the file shall have to sign with: that of the ring, or none other than what is there where it must not
@@ -184,7 +202,7 @@ impl NodeView<'_> {
     fn need(&self, server: &NodeKeys) -> Need {
         let Some(signs) = &server.signs else { return Need::Nothing(Some(RolloutWait::NotReady)) };
         let buried = |kid: &KeyId| self.ring.tombstone(kid).map(|over| over.state);
-        if self.ring.key(signs).is_none() && buried(signs).is_none() {
+        if self.is_unknown(Some(signs)) {
             return Need::Nothing(Some(RolloutWait::SignsUnknown(signs.clone())));
         }
         if let Some(kid) = server.verifies.iter().find(|kid| buried(kid) == Some(KeyState::Revoked)) {

@@ -188,8 +188,8 @@ impl KeyFileNode {
         let decided = decide(&self.view(&seen));
         match &decided {
             Rollout::Do { step, because } => {
-                self.carry_out(step, &seen).await?;
                 info!(node = self.config.name, because, "key files: {step}");
+                self.carry_out(step, &seen).await?;
                 self.said.wait = None;
             }
             Rollout::Wait(wait) => self.waits(wait, seen.down.as_deref()),

@@ -24,8 +24,11 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let look = args.look.take().await?;
-    let turn = turn(&look).await?;
+    let mut look = args.look.take().await?;
+    let turn = turn(&look).await.unwrap_or_else(|error| {
+        look.notes.push(format!("whose turn it is to restart is not known: {error:#}"));
+        None
+    });
     if args.json {
         let all = json!({
             "issuer": look.config.issuer, "ring": look.ring, "turn": turn, "plan": look.plan, "notes": look.notes

@@ -173,9 +173,28 @@ fn nothing_is_signed_with_that_another_node_rejects() {
 }
 
 #[test]
+fn files_that_somebody_has_removed_are_written_again() {
+    let whole = Case::of(begun(), keys(0, &[0, 1]));
+    let case = || Case {
+        files: NodeKeys::default(),
+        server: whole.server.clone(),
+        ..Case::of(begun(), keys(0, &[0]))
+    };
+    assert_eq!(case().step(), RolloutStep::WriteVerifying(kids(&[0, 1])));
+    let case = Case { files: NodeKeys { signs: None, verifies: kids(&[0, 1]) }, ..case() };
+    assert_eq!(case.step(), RolloutStep::WriteSigning(kid(0)));
+    let case = Case { files: keys(9, &[0, 1]), ..case };
+    assert_eq!(case.step(), RolloutStep::WriteSigning(kid(0)), "of another cluster");
+}
+
+#[test]
 fn keys_that_the_ring_does_not_know_stay_and_are_not_signed_with() {
     let case = Case::of(followed(), keys(9, &[0, 1, 9]));
     assert_eq!(case.decides(), Rollout::Wait(RolloutWait::SignsUnknown(kid(9))));
+    let elsewhere = Case { files: NodeKeys::default(), ..Case::of(followed(), keys(9, &[0, 1, 9])) };
+    assert_eq!(elsewhere.decides(), Rollout::Wait(RolloutWait::SignsUnknown(kid(9))), "nothing is written");
+    let down = Case { server: None, turn: Some("a"), ..Case::of(followed(), keys(9, &[0, 1, 9])) };
+    assert_eq!(down.decides(), Rollout::Wait(RolloutWait::NotReady), "nothing is written");
     let case = Case { turn: Some("a"), ..Case::of(followed(), keys(0, &[0, 1, 9])) };
     assert_eq!(case.step(), RolloutStep::WriteVerifying(kids(&[0, 1, 2, 9])));
 }

@@ -43,11 +43,11 @@ pub struct FilesStage {
     /// How often each kube-apiserver was started again.
     restarted: [AtomicUsize; 3],
     rotating: Process,
-    pub issuer: IssuerService,
+    _issuer: IssuerService,
     site: Site,
     ring: Cell<KeyRing>,
     nodes: Vec<Scratch>,
-    dir: Scratch,
+    _dir: Scratch,
     policy: PathBuf,
 }
 
@@ -81,7 +81,7 @@ impl FilesStage {
         let rotating = Process::start("chancery ring run", command, &dir.join("run.log"))?;
         let servers = kube_apiservers(&site.url(PATH), &nodes).await?;
         let restarted = <[AtomicUsize; 3]>::default();
-        Ok(Self { servers, restarted, rotating, issuer, site, ring, nodes, dir, policy })
+        Ok(Self { servers, restarted, rotating, _issuer: issuer, site, ring, nodes, _dir: dir, policy })
     }
 
     /// Starts kube-apiservers again when somebody wishes so, for as long as it is polled: until one of them does not start.
