@@ -38,7 +38,7 @@ pub struct Args {
     /// The file that it verifies with: its only --service-account-key-file
     #[arg(long, value_name = "FILE", default_value = "/etc/kubernetes/pki/sa.pub")]
     key_file: PathBuf,
-    /// Its own address, never that of a balancer: https://10.0.0.1:6443
+    /// The address of this node's kube-apiserver, with https; never that of a balancer
     #[arg(long, value_name = "URL")]
     server: String,
     /// Credentials for it; the address in it is not used

@@ -13,6 +13,8 @@ use crate::files_stage::{FilesStage, LIFETIME, LONG, NAMES, is_followed};
 use crate::load::{AUDIENCE, Load, Rate};
 
 const SERVERS: [&str; 3] = ["etcd", "kube-apiserver", "go-oidc"];
+/// How often the processes of all nodes are killed, each time a little later.
+const KILLS: u32 = 12;
 /// Nine tokens in a second, each shown to four.
 const RATE: Rate = Rate { pause: Duration::from_millis(333), lifetime: LIFETIME };
 
@@ -175,22 +177,27 @@ async fn killed(stage: &FilesStage) -> Result<()> {
         node.write("hook", hook)?;
     }
     stage.rotate().await?;
-    let mut kills = 0;
-    let mut patience = Duration::from_millis(50);
-    while !is_followed(&stage.ring().await?) {
+    for round in 1..=KILLS {
         let followers = (0..3).map(|number| stage.follow(number)).collect::<Result<Vec<_>>>()?;
-        tokio::time::sleep(patience).await;
+        tokio::time::sleep(Duration::from_millis(300) * round).await;
         for mut follower in followers {
             follower.kill()?;
-            kills += 1;
         }
-        // Less than that and none might ever come to its end.
-        patience = (patience + Duration::from_millis(250)).min(Duration::from_secs(20));
-        ensure!(kills < 1000, "no end\n{}", stage.logs());
     }
-    say(&format!("{kills} processes killed, {:?} restarts", stage.restarts()));
-    let followers = (0..3).map(|number| stage.follow(number)).collect::<Result<Vec<_>>>()?;
+    let mut followers = (0..3).map(|number| stage.follow(number)).collect::<Result<Vec<_>>>()?;
+    wait::value_within(LONG, "the end of a rotation whose processes are killed", async || {
+        for (number, follower) in followers.iter_mut().enumerate() {
+            // Killed by the restart that it has asked for.
+            if !follower.is_running() {
+                *follower = stage.follow(number)?;
+            }
+        }
+        Ok(is_followed(&stage.ring().await?).then_some(()))
+    })
+    .await
+    .with_context(|| stage.logs())?;
     stage.everybody_follows().await?;
+    say(&format!("{} processes killed, {:?} restarts", 3 * KILLS + 6, stage.restarts()));
     for node in (0..3).map(|number| stage.node(number)) {
         ensure!(
             node.join("killed-before").exists() && node.join("killed-after").exists(),
