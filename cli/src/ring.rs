@@ -11,6 +11,7 @@ use crate::runtime::{self, Logs};
 
 mod begin;
 mod export;
+mod files;
 mod follow;
 mod look;
 mod plan;
@@ -30,6 +31,8 @@ pub enum Command {
     Plan(plan::Args),
     /// Rotate from here until Ctrl-C: for rings whose signers do not
     Run(follow::Args),
+    /// Let the key files of this node's kube-apiserver follow the ring, one restart of one node after another
+    Files(Box<files::Args>),
     /// Let the standby sign as soon as it is safe, whatever the schedule says
     Rotate(request::Args),
     /// Let the key that signed before sign again
@@ -61,9 +64,11 @@ impl PolicyArg {
 }
 
 pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
-    if let Command::Run(args) = command {
-        return follow::run(args, logs);
-    }
+    let command = match command {
+        Command::Run(args) => return follow::run(args, logs),
+        Command::Files(args) => return files::run(*args, logs),
+        command => command,
+    };
     logs.to_stderr("warn,kube_runtime=error,kube_client=error")?;
     private_memory::keep();
     runtime::block_on(1, async {
@@ -72,7 +77,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
             Command::Adopt(args) => begin::adopt(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Plan(args) => return plan::run(args).await,
-            Command::Run(_) => Ok(()),
+            Command::Run(_) | Command::Files(_) => Ok(()),
             Command::Rotate(args) => request::rotate(args).await,
             Command::Rollback(args) => request::roll_back(args).await,
             Command::Revoke(args) => revoke::run(args).await,

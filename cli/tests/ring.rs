@@ -28,6 +28,16 @@ key: p-256
 parties: [aws, go-oidc]
 ";
 
+/// Of a server that is not there.
+const KUBECONFIG: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{ name: a, context: { cluster: a, user: a } }]
+clusters: [{ name: a, cluster: { server: "https://127.0.0.1:9" } }]
+users: [{ name: a, user: { token: none } }]
+"#;
+
 /// A folder with a policy, and no ring yet.
 struct Bench {
     folder: tempfile::TempDir,
@@ -120,6 +130,37 @@ fn a_ring_is_begun_once_seen_and_asked() {
     assert!(why.contains("no signer is called \"nobody\""), "{why}");
     assert_eq!(bench.run("reset").status.code(), Some(2), "not without --yes");
     assert!(bench.succeed("reset --yes").contains("epoch 1 generation 0"));
+}
+
+#[test]
+fn key_files_are_left_alone_until_everything_is_named() {
+    let bench = Bench::new();
+    bench.succeed("init");
+    fs::write(bench.path("kubeconfig"), KUBECONFIG).unwrap();
+    let files = "--signing-key-file sa.key --key-file sa.pub --kubeconfig kubeconfig --plan";
+    let whole = format!("files {files} --name a --server https://127.0.0.1:9 --restart-command true");
+    for (exchanged, by, expected) in [
+        ("--name a", "--name z", "no signer of the policy is called \"z\"; expected one of a, b"),
+        (
+            "https://127.0.0.1:9",
+            "http://127.0.0.1:9",
+            "expected this node's own, such as https://10.0.0.1:6443",
+        ),
+        ("--kubeconfig kubeconfig", "--kubeconfig none", "none"),
+        ("--plan", "--plan --service-account app", "is no NAMESPACE/NAME"),
+    ] {
+        let (_, why) = bench.refuse(&whole.replace(exchanged, by));
+        assert!(why.contains(expected), "{why}");
+    }
+    assert_eq!(bench.run(&whole.replace("--restart-command true", "")).status.code(), Some(2), "one way");
+    assert_eq!(bench.run(&format!("{whole} --static-pod pod.yaml")).status.code(), Some(2), "and no second");
+    // Nothing listens there: nobody else may restart meanwhile.
+    let planned = bench.run(&whole);
+    let text = String::from_utf8(planned.stdout).unwrap();
+    assert_eq!(planned.status.code(), Some(3), "{text}{}", String::from_utf8_lossy(&planned.stderr));
+    assert!(text.starts_with("then     take the turn, since its kube-apiserver is not ready"), "{text}");
+    assert!(text.contains("note: its kube-apiserver is not ready: /readyz: "), "{text}");
+    assert!(!bench.path("sa.key").exists() && !bench.path("sa.pub").exists(), "a plan has written");
 }
 
 #[test]
@@ -218,6 +259,7 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
         "forget-signer",
         "reset",
         "export",
+        "files",
     ] {
         assert!(help.contains(verb) && page.contains(verb), "{verb}");
     }

@@ -26,6 +26,7 @@
 //! | [`visibility`] | which key is seen from outside, where, and for how long without a gap |
 //! | [`ring`] | [`KeyRing`]: the keys of an issuer, what each is for, and what must be remembered to change that |
 //! | [`rotation`] | what is to be done with a ring now, and which guard is in the way |
+//! | [`rollout`] | what a node does next whose kube-apiserver reads key files at its start |
 //! | [`drift`] | what changed on a target although we did not write it |
 //! | [`upload`] | the same for a relying party that is given the keys themselves |
 //! | [`trust`] | the calls that make a cloud trust an issuer |
@@ -48,6 +49,7 @@ pub mod publication;
 pub mod quoted;
 pub mod retention;
 pub mod ring;
+pub mod rollout;
 pub mod rotation;
 pub mod trust;
 pub mod upload;

@@ -184,7 +184,9 @@ impl KeyRing {
     /// The signers that may still sign with a key that was told to stop.
     pub fn signing_still(&self, key: &RingKey) -> Vec<&str> {
         let stopped_by = key.stopped_by_epoch.unwrap_or(u64::MAX);
-        let behind = self.signers.iter().filter(|(_, said)| said.position.epoch < stopped_by);
+        let signs = |said: &Acknowledgement| said.signs.as_ref() == Some(key.kid());
+        let may = |said: &Acknowledgement| said.position.epoch < stopped_by || signs(said);
+        let behind = self.signers.iter().filter(|(_, said)| may(said));
         behind.map(|(name, _)| name.as_str()).collect()
     }
 

@@ -47,6 +47,11 @@ impl Acknowledger {
         self.written.as_ref().map(|written| written.document.position)
     }
 
+    /// What was acknowledged last.
+    pub fn last(&self) -> Option<&Acknowledgement> {
+        self.written.as_ref().map(|written| &written.document)
+    }
+
     /// Says it, unless it was said already.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 //! | [`signer_keys`] | the keys of the moment, swapped whole |
 //! | [`key_files`] | keys in plain files |
 //! | [`ring_source`], [`ring_choice`] | keys of a ring, and which of two rings to sign by: the latter pure |
+//! | `key_file_node` | a node whose kube-apiserver reads key files at its start, as a signer of a ring (feature `kube`) |
 //! | [`rotation`] | carries out what is planned for a ring |
 //! | [`acknowledgement`] | what this signer says of itself to whoever rotates |
 //! | [`vault`] | custody of private halves |
@@ -30,6 +31,8 @@ pub mod admission;
 pub mod claims;
 pub mod config;
 pub mod grpc;
+#[cfg(feature = "kube")]
+pub mod key_file_node;
 pub mod key_files;
 pub mod messages;
 pub mod metrics;

@@ -139,7 +139,7 @@ async fn client(place: &crate::config::ClusterPlace) -> Result<kube::Client, Sou
 }
 
 /// Sixteen characters that tell this start of the process from every other one.
-fn boot_id() -> Result<String, SourceError> {
+pub(crate) fn boot_id() -> Result<String, SourceError> {
     let mut bytes = [0; 8];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| SourceError::Random)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -16,7 +16,16 @@ pub async fn until(what: &str, mut probe: impl AsyncFnMut() -> Result<bool>) -> 
 
 /// Asks `probe` until it returns something, and returns that. An error of the probe counts as "not yet": what is
 /// waited for may not even listen. The last one is told when [`SOON`] has passed.
-pub async fn value<T>(what: &str, mut probe: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+pub async fn value<T>(what: &str, probe: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    value_within(SOON, what, probe).await
+}
+
+/// The same for what takes many steps, such as servers that start one after another.
+pub async fn value_within<T>(
+    deadline: Duration,
+    what: &str,
+    mut probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let started = Instant::now();
     loop {
         let last = match probe().await {
@@ -24,8 +33,8 @@ pub async fn value<T>(what: &str, mut probe: impl AsyncFnMut() -> Result<Option<
             Ok(None) => "it was not so yet".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        if started.elapsed() > SOON {
-            bail!("waited {SOON:?} in vain for {what}; at last: {last}");
+        if started.elapsed() > deadline {
+            bail!("waited {deadline:?} in vain for {what}; at last: {last}");
         }
         tokio::time::sleep(POLL).await;
     }

@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use chancery_cluster::cell::StoreMode;
 use chancery_core::ring::{Custody, KeyState, RingKey};
 use chancery_core::rotation::Schedule;
+use chancery_signer::key_file_node::turn_cell;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -22,15 +24,28 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let look = args.look.take().await?;
+    let mut look = args.look.take().await?;
+    let turn = turn(&look).await.unwrap_or_else(|error| {
+        look.notes.push(format!("whose turn it is to restart is not known: {error:#}"));
+        None
+    });
     if args.json {
-        let all = json!({ "issuer": look.config.issuer, "ring": look.ring, "plan": look.plan, "notes": look.notes });
+        let all = json!({
+            "issuer": look.config.issuer, "ring": look.ring, "turn": turn, "plan": look.plan, "notes": look.notes
+        });
         return say(&format!("{}\n", serde_json::to_string_pretty(&all)?));
     }
-    say(&text(&look)?)
+    say(&text(&look, turn.as_deref())?)
 }
 
-fn text(look: &Look) -> anyhow::Result<String> {
+/// Whose kube-apiserver may restart now, where kube-apiservers sign with files.
+async fn turn(look: &Look) -> anyhow::Result<Option<String>> {
+    let store = look.config.ring.open(&look.config.base, StoreMode::ReadOnly).await?;
+    let stored = turn_cell(&store, &look.config.issuer).load().await?;
+    Ok(stored.and_then(|stored| stored.document.holder))
+}
+
+fn text(look: &Look, turn: Option<&str>) -> anyhow::Result<String> {
     let mut text = String::new();
     writeln!(text, "{} at {}\n\nkeys", look.config.issuer, look.ring.position())?;
     for key in look.ring.keys() {
@@ -42,11 +57,18 @@ fn text(look: &Look) -> anyhow::Result<String> {
     }
     writeln!(text, "\nsigners")?;
     for (name, said) in look.ring.signers() {
-        writeln!(text, "  {name}  at {}, {} keys loaded", said.position, said.loaded.len())?;
+        write!(text, "  {name}  at {}, {} keys loaded", said.position, said.loaded.len())?;
+        if let Some(kid) = &said.signs {
+            write!(text, ", signs with {kid} still")?;
+        }
+        writeln!(text)?;
     }
     let known: Vec<&str> = look.ring.signers().map(|(name, _)| name).collect();
     for name in look.observations.expected_signers.iter().filter(|name| !known.contains(&name.as_str())) {
         writeln!(text, "  {name}  never heard")?;
+    }
+    if let Some(name) = turn {
+        writeln!(text, "  it is the turn of {name} to restart its kube-apiserver; the others wait for that")?;
     }
     writeln!(text, "\nnext rotation\n  {}", next(look))?;
     writeln!(text, "\nplan\n{}", indented(&look.plan.to_string()))?;

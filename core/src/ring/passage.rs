@@ -96,5 +96,7 @@ impl KeyRing {
 
 /// Whether a signer may have signed with a key since it said this.
 fn may_sign_with(last: &Acknowledgement, key: &RingKey) -> bool {
-    key.state == KeyState::Active || key.stopped_by_epoch.is_some_and(|epoch| last.position.epoch < epoch)
+    key.state == KeyState::Active
+        || last.signs.as_ref() == Some(key.kid())
+        || key.stopped_by_epoch.is_some_and(|epoch| last.position.epoch < epoch)
 }

@@ -108,6 +108,7 @@ impl Signer {
             position: self.position,
             loaded: self.loaded.iter().map(kid).collect(),
             signed: self.signed.iter().map(|(number, lifetimes)| (kid(number), *lifetimes)).collect(),
+            signs: None,
         }
     }
 

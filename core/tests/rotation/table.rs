@@ -39,7 +39,7 @@ fn said(ring: &KeyRing, boot: &str, signed: u64) -> Acknowledgement {
     let loaded: BTreeSet<KeyId> =
         ring.verification_keys().map(|key| key.public_key.key_id().clone()).collect();
     let signed = loaded.iter().map(|kid| (kid.clone(), TokenLifetimes::both(signed))).collect();
-    Acknowledgement { boot: boot.to_owned(), position: ring.position(), loaded, signed }
+    Acknowledgement { boot: boot.to_owned(), position: ring.position(), loaded, signed, signs: None }
 }
 
 fn hear(before: &KeyRing, said: Acknowledgement, seconds: u64) -> KeyRing {

@@ -140,6 +140,7 @@ impl World {
                 .map(|key| (key.kid().clone(), signed))
                 .into_iter()
                 .collect::<BTreeMap<_, _>>(),
+            signs: None,
         };
         let store = CellStore::directory(&self.folder.path().join("ring"), StoreMode::Shared).await.unwrap();
         let issuer = "https://id.example.com/a".parse().unwrap();

@@ -10,6 +10,7 @@ use e2e::kube_apiserver::KubeApiserver;
 use e2e::relying_party::Verdict;
 use e2e::token;
 use e2e::token_verifier::TokenVerifier;
+use tokio::sync::RwLock;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
@@ -17,10 +18,23 @@ use crate::stage::ACCOUNT;
 
 /// Whom the tokens are for.
 pub const AUDIENCE: &str = "vault";
-/// Tokens live for as long as kube-apiserver lets them, at least.
-const SECONDS: u64 = 600;
-/// Of one kube-apiserver: three of them make about fifty in a second.
-const PAUSE: Duration = Duration::from_millis(60);
+
+/// Kube-apiservers that are asked; whoever exchanges one of them waits for the requests under way, as a balancer that drains.
+pub type Servers = Arc<Vec<RwLock<KubeApiserver>>>;
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// The time between two tokens of one kube-apiserver.
+    pub pause: Duration,
+    /// How long tokens live, in seconds: longer than the test.
+    pub lifetime: u64,
+}
+
+impl Rate {
+    /// Three kube-apiservers make about fifty in a second. Tokens live for as long as kube-apiserver lets them, at least.
+    pub const FAST: Self = Self { pause: Duration::from_millis(60), lifetime: 600 };
+}
 
 /// What was counted.
 #[derive(Debug, Default)]
@@ -60,7 +74,7 @@ impl Counts {
 /// The load on one control plane.
 pub struct Load {
     pub counts: Arc<Counts>,
-    servers: Arc<Vec<KubeApiserver>>,
+    servers: Servers,
     /// Whether the kube-apiserver is left alone, since its signer is.
     resting: Arc<Vec<AtomicBool>>,
     ends: Arc<AtomicBool>,
@@ -71,10 +85,10 @@ pub struct Load {
 
 impl Load {
     /// Begins. Every token is shown to every kube-apiserver and to the relying party at once.
-    pub fn begin(servers: Vec<KubeApiserver>, relying_party: TokenVerifier) -> Self {
+    pub fn begin(servers: Servers, relying_party: TokenVerifier, rate: Rate) -> Self {
         let counts = Arc::new(Counts::default());
         let resting = Arc::new(servers.iter().map(|_| AtomicBool::new(false)).collect::<Vec<_>>());
-        let (servers, ends) = (Arc::new(servers), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::new(AtomicBool::new(false));
         let relying_party = Arc::new(tokio::sync::Mutex::new(relying_party));
         let (mut minting, mut verifying) = (JoinSet::new(), JoinSet::new());
         let mut readers = Vec::new();
@@ -90,6 +104,7 @@ impl Load {
             let minter = Minter {
                 servers: servers.clone(),
                 number,
+                rate,
                 resting: resting.clone(),
                 ends: ends.clone(),
                 readers: readers.clone(),
@@ -103,7 +118,7 @@ impl Load {
     /// Leaves the kube-apiserver of a node alone, or no longer, and waits until no request of it is under way.
     pub async fn rest(&self, number: usize, rests: bool) {
         self.resting[number].store(rests, Ordering::SeqCst);
-        tokio::time::sleep(PAUSE * 5).await;
+        tokio::time::sleep(Rate::FAST.pause * 5).await;
     }
 
     /// Stops to ask for tokens, and shows every one to everybody once more: all of them live still.
@@ -117,7 +132,7 @@ impl Load {
             let (servers, tokens, counts) = (self.servers.clone(), tokens.clone(), self.counts.clone());
             sweep.spawn(async move {
                 for token in tokens.iter() {
-                    let verdict = servers[number].token_review(token, &[AUDIENCE]).await;
+                    let verdict = servers[number].read().await.token_review(token, &[AUDIENCE]).await;
                     counts.judge(&format!("kube-apiserver {number}, at last,"), token, verdict);
                 }
             });
@@ -134,14 +149,9 @@ impl Load {
     }
 }
 
-async fn review(
-    servers: Arc<Vec<KubeApiserver>>,
-    number: usize,
-    mut tokens: UnboundedReceiver<String>,
-    counts: Arc<Counts>,
-) {
+async fn review(servers: Servers, number: usize, mut tokens: UnboundedReceiver<String>, counts: Arc<Counts>) {
     while let Some(token) = tokens.recv().await {
-        let verdict = servers[number].token_review(&token, &[AUDIENCE]).await;
+        let verdict = servers[number].read().await.token_review(&token, &[AUDIENCE]).await;
         counts.judge(&format!("kube-apiserver {number}"), &token, verdict);
     }
 }
@@ -158,8 +168,9 @@ async fn rely(
 }
 
 struct Minter {
-    servers: Arc<Vec<KubeApiserver>>,
+    servers: Servers,
     number: usize,
+    rate: Rate,
     resting: Arc<Vec<AtomicBool>>,
     ends: Arc<AtomicBool>,
     readers: Vec<UnboundedSender<String>>,
@@ -168,15 +179,15 @@ struct Minter {
 
 impl Minter {
     async fn run(self) {
-        let Self { servers, number, resting, ends, readers, counts } = self;
-        let mut tick = tokio::time::interval(PAUSE);
+        let Self { servers, number, rate, resting, ends, readers, counts } = self;
+        let mut tick = tokio::time::interval(rate.pause);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         while !ends.load(Ordering::SeqCst) {
             tick.tick().await;
             if resting[number].load(Ordering::SeqCst) {
                 continue;
             }
-            match servers[number].token_request(ACCOUNT, AUDIENCE, SECONDS).await {
+            match servers[number].read().await.token_request(ACCOUNT, AUDIENCE, rate.lifetime).await {
                 Ok(token) => {
                     counts.signed.fetch_add(1, Ordering::Relaxed);
                     counts.tokens.lock().unwrap().push(token.clone());

@@ -3,6 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod cluster;
+mod files;
+mod files_stage;
 mod load;
 mod rotations;
 mod stage;
+
+/// The tests that start whole control planes take turns: side by side they would only wait for each other's processors.
+static STAGE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

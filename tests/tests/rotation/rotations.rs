@@ -1,5 +1,6 @@
 //! Rotations under load: nothing is refused, whoever is frozen or killed.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,9 @@ use chancery_core::ring::KeyState;
 use e2e::token_verifier::TokenVerifier;
 use e2e::{binary, wait};
 use rustix::process::Signal;
+use tokio::sync::RwLock;
 
-use crate::load::{AUDIENCE, Load};
+use crate::load::{AUDIENCE, Load, Rate};
 use crate::stage::Stage;
 
 const SERVERS: [&str; 3] = ["etcd", "kube-apiserver", "go-oidc"];
@@ -23,13 +25,15 @@ async fn keys_are_rotated_under_load_and_no_live_token_is_refused() -> Result<()
     if binary::skipped(&SERVERS) {
         return Ok(());
     }
+    let _alone = crate::STAGE.lock().await;
     let rotations = std::env::var(ROTATIONS).ok().and_then(|text| text.parse().ok()).unwrap_or(FEWEST);
     let started = Instant::now();
     let mut stage = Stage::start().await?;
     say(&format!("everybody runs after {:.0?}", started.elapsed()));
     let ca = stage.site.authority().path();
     let relying_party = TokenVerifier::start("go-oidc", &stage.issuer_url(), AUDIENCE, ca).await?;
-    let load = Load::begin(std::mem::take(&mut stage.servers), relying_party);
+    let servers = std::mem::take(&mut stage.servers).into_iter().map(RwLock::new).collect::<Vec<_>>();
+    let load = Load::begin(Arc::new(servers), relying_party, Rate::FAST);
 
     for number in 1..=rotations.max(FEWEST) - 2 {
         stage.standby(3).await?;

@@ -65,8 +65,13 @@ impl Guards<'_> {
         let mut blocks = Vec::new();
         let mut without = BTreeSet::new();
         for (name, said) in self.ring.signers() {
-            if said.position.epoch < epoch && !is_urgent {
-                let why = format!("signer {name} has not come further than epoch {}", said.position.epoch);
+            let in_flight = match &said.signs {
+                Some(kid) => Some(format!("signer {name} signs with {kid} still")),
+                None => (said.position.epoch < epoch).then(|| {
+                    format!("signer {name} has not come further than epoch {}", said.position.epoch)
+                }),
+            };
+            if let Some(why) = in_flight.filter(|_| !is_urgent) {
                 blocks.push(Block::new(Guard::RotationInFlight, why));
             } else if !said.loaded.contains(kid) {
                 let why = format!("signer {name} is at {} without it", said.position);
