@@ -20,6 +20,8 @@ pub mod index;
 mod issuer;
 pub mod leadership;
 pub mod metrics;
+#[cfg(feature = "kube")]
+pub mod migration;
 pub mod outside;
 mod pace;
 pub mod published_history;
