@@ -29,7 +29,7 @@ impl fmt::Display for Plan {
         for (name, asked) in api_servers {
             match asked {
                 Shown::Seen(seen) => {
-                    writeln!(f, "{name}  signs for {}, accepts {}", seen.signs_for, self.accepted(seen))?
+                    writeln!(f, "{name}  signs for {}, accepts {}", seen.signs_for, self.accepted(seen))?;
                 }
                 Shown::Unseen { problem } => writeln!(f, "{name}  is not known: {problem}")?,
             }
