@@ -1,26 +1,39 @@
 //! `chancery demo`: the whole loop on one machine, with a relying party that knows nothing but the issuer URL.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `stage` | the files, and the configuration of the service |
+//! | `relying_party` | who verifies |
+//! | `rotation`, `workload` | the second act: keys change while tokens are signed and verified without pause |
+//! | `narrator` | what is printed |
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use chancery_cluster::cell::StoreMode;
 use chancery_core::profile::RelyingParty;
-use chancery_core::{DocumentKind, KeyId, PublicKey};
+use chancery_core::{DocumentKind, KeyId, KeyRing, PublicKey};
 use chancery_issuer::config::Config;
 use chancery_issuer::service::Service;
 use chancery_keygen::{KeySpec, PrivateKey};
 use chancery_publisher::verify::report::VerifyReport;
 use chancery_publisher::verify::{Expectation, Trust, Verifier, VerifyOptions};
+use chancery_signer::RotationConfig;
+use chancery_signer::rotation::RingDesk;
 use serde_json::json;
 
 use crate::runtime;
 
 mod narrator;
 mod relying_party;
+mod rotation;
 mod stage;
+mod workload;
 
 use narrator::Narrator;
 use relying_party::RelyingPartyOfOneIssuer;
+use rotation::Rotation;
 use stage::Stage;
 
 /// The audience that the demo's relying party expects.
@@ -29,7 +42,8 @@ const AUDIENCE: &str = "demo";
 /// How long the demo waits for a document to become visible before it gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Make a key, publish it, prove it visible, have a token accepted, add a key, refuse a stranger's.
+/// Make a key, publish it, prove it visible, have a token accepted, add a key, refuse a stranger's; then rotate and revoke
+/// keys while tokens are signed and verified without pause.
 #[derive(clap::Args)]
 pub struct Args {
     /// End after the steps instead of serving until Ctrl-C
@@ -43,13 +57,16 @@ pub struct Args {
 pub fn run(args: Args, logs: runtime::Logs) -> anyhow::Result<ExitCode> {
     logs.to_stderr("error")?;
     runtime::block_on(2, async {
-        let stage = Stage::set()?;
+        let stage = Stage::set(args.algorithm)?;
+        let policy = RotationConfig::read(&stage.policy)?;
+        // The service reads it from its start; the first key comes in when it is its turn.
+        RingDesk::open(&policy, StoreMode::Shared).await?.begin(&KeyRing::new()).await?;
         let config = Config::read(&stage.config)?;
         let issuer = Service::open(config, &stage.config).await?;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let service = tokio::spawn(issuer.run(async { _ = stopped.await }));
 
-        let steps = Demo::new(&stage, args.algorithm)?.play().await;
+        let steps = show(&stage, policy, args.algorithm).await;
         if steps.is_ok() && !args.once {
             stage.invite()?;
             runtime::terminated().await;
@@ -61,7 +78,14 @@ pub fn run(args: Args, logs: runtime::Logs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The steps, and who takes part in them.
+/// Both acts.
+async fn show(stage: &Stage, policy: RotationConfig, spec: KeySpec) -> anyhow::Result<()> {
+    let mut demo = Demo::new(stage, spec)?;
+    demo.play().await?;
+    Rotation::begin(stage, policy, &demo.narrator).await?.play().await
+}
+
+/// The steps of the first act, and who takes part in them.
 struct Demo<'a> {
     stage: &'a Stage,
     spec: KeySpec,
@@ -84,7 +108,7 @@ impl<'a> Demo<'a> {
         })
     }
 
-    async fn play(mut self) -> anyhow::Result<()> {
+    async fn play(&mut self) -> anyhow::Result<()> {
         let first = self.make_key("signing key")?;
         let shown = self.publish("first", first.public_key()).await?;
         self.narrator.step(&format!(

@@ -1,7 +1,7 @@
 //! `chancery`: one binary with a subcommand for each role, composed from the library crates behind features.
 //!
 //! Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage,
-//! 3 `verify`, `lint`, `doctor`, `exchange explain` or a plan ran and found something to act on. `exchange` has further
+//! 3 `verify`, `lint`, `doctor`, `exchange explain`, `migrate` or a plan ran and found something to act on. `exchange` has further
 //! ones, one for each class of failure.
 
 use std::process::ExitCode;
@@ -24,6 +24,8 @@ mod keygen;
 mod lint;
 #[cfg(feature = "manual")]
 mod manual;
+#[cfg(feature = "kube")]
+mod migrate;
 mod output;
 #[cfg(feature = "publish")]
 mod publish;
@@ -82,6 +84,10 @@ enum Command {
     #[cfg(feature = "ring")]
     #[command(subcommand)]
     Ring(Box<ring::Command>),
+    /// Change the issuer of a cluster: what is to be done next, and what is out of order
+    #[cfg(feature = "kube")]
+    #[command(subcommand)]
+    Migrate(migrate::Command),
     /// Explain why something does not work: sources, tokens, the outside view, the targets
     #[cfg(feature = "issuer")]
     Doctor(doctor::Args),
@@ -121,6 +127,8 @@ fn main() -> ExitCode {
         Command::Signer(args) => signer::run(*args, logs),
         #[cfg(feature = "ring")]
         Command::Ring(command) => ring::run(*command, logs),
+        #[cfg(feature = "kube")]
+        Command::Migrate(command) => migrate::run(command, logs),
         #[cfg(feature = "issuer")]
         Command::Doctor(args) => doctor::run(args, logs),
         #[cfg(feature = "exchange")]

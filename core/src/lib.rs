@@ -29,6 +29,7 @@
 //! | [`rollout`] | what a node does next whose kube-apiserver reads key files at its start |
 //! | [`drift`] | what changed on a target although we did not write it |
 //! | [`upload`] | the same for a relying party that is given the keys themselves |
+//! | [`migration`] | what is to be done to change the issuer of a cluster, and what is out of order |
 //! | [`trust`] | the calls that make a cloud trust an issuer |
 
 pub mod discovery;
@@ -42,6 +43,7 @@ pub mod key;
 pub mod key_file;
 pub mod lint;
 pub mod marker;
+pub mod migration;
 pub mod pem;
 pub mod profile;
 pub mod provenance;

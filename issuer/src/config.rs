@@ -7,6 +7,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | `issuer` | one issuer: its sources, targets, sinks, and how it is looked at from outside |
+//! | `migration` | a change of issuer, a file of its own |
 //! | `replicas` | the state that replicas share, and the election among them |
 //! | `report` | where conditions go in a cluster |
 //! | `values` | times, markers and URLs |
@@ -30,6 +31,8 @@ use crate::serve::ServeConfig;
 mod check;
 mod error;
 mod issuer;
+#[cfg(feature = "kube")]
+mod migration;
 mod paths;
 mod replicas;
 mod report;
@@ -38,6 +41,8 @@ mod values;
 pub(crate) use check::ISSUER_URL_VIEW;
 pub use error::ConfigError;
 pub use issuer::{IssuerConfig, PublishedTarget, VerifyConfig};
+#[cfg(feature = "kube")]
+pub use migration::MigrationConfig;
 pub use replicas::LeaderElectionConfig;
 pub use report::{ReportConfig, ReportConfigMap};
 

@@ -29,6 +29,8 @@ mod watchers;
 mod writers;
 
 pub(crate) use watchers::verifier;
+#[cfg(feature = "kube")]
+pub(crate) use watchers::verifier_of;
 
 /// Readings waiting for the collector; a source that is faster waits. What goes through a channel is boxed here: each keeps
 /// room for 32 messages, and most hold none.

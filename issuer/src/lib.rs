@@ -20,6 +20,8 @@ pub mod index;
 mod issuer;
 pub mod leadership;
 pub mod metrics;
+#[cfg(feature = "kube")]
+pub mod migration;
 mod minted_token;
 pub mod outside;
 mod pace;

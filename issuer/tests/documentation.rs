@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use chancery_issuer::config::Config;
+use chancery_issuer::config::{Config, MigrationConfig};
 
 /// The fenced YAML blocks of a page that are configurations, and the one in the kind manifest.
 fn samples() -> Vec<(String, String)> {
@@ -36,6 +36,34 @@ fn every_sample_is_accepted() {
     assert_eq!(samples.len(), 7, "a page lost its sample");
     for (page, sample) in samples {
         Config::parse(&sample, Path::new(&page)).unwrap_or_else(|error| panic!("{error}\n{sample}"));
+    }
+}
+
+#[test]
+fn the_plan_file_of_a_migration_is_accepted_and_a_bad_one_is_not() {
+    let page = include_str!("../../docs/migration.md");
+    let sample = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("migration.yaml");
+    let read = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        MigrationConfig::read(&path).map_err(|error| error.to_string())
+    };
+    let intent = read(sample).unwrap().intent();
+    assert!(intent.is_from_inside() && intent.wait().as_secs() == 87_000 && intent.parties.len() == 2);
+    for (from, to, word) in [
+        ("longestToken: 24h", "longestToken: long", "is not a time"),
+        ("longestToken: 24h", "", "longestToken"),
+        ("kind: vault", "kind: vaults", "vaults"),
+        ("trusts: from", "trusts: nobody", "nobody"),
+        (
+            "to: https://my-oidc.s3.eu-west-1.amazonaws.com",
+            "to: https://kubernetes.default.svc.cluster.local",
+            "same issuer",
+        ),
+    ] {
+        let error = read(&sample.replace(from, to)).unwrap_err();
+        assert!(error.contains(word), "{error}");
     }
 }
 

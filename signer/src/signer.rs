@@ -94,6 +94,11 @@ impl Signer {
         self.prompt.clone()
     }
 
+    /// What answers on the socket, for whoever asks from within this process.
+    pub fn service(&self) -> Arc<SignerService> {
+        self.service.clone()
+    }
+
     /// Answers until `stop` resolves, then lets the calls under way end.
     ///
     /// # Errors

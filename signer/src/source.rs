@@ -1,6 +1,5 @@
 //! Where the keys come from, opened and followed by what the configuration says.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use chancery_cluster::cell::{CellError, CellStore, StoreMode};
@@ -133,7 +132,7 @@ async fn client(place: &crate::config::ClusterPlace) -> Result<kube::Client, Sou
     let choice = chancery_cluster::access::ClusterChoice {
         kubeconfig: place.kubeconfig.as_deref(),
         context: place.context.as_deref(),
-        base: Path::new(""),
+        base: std::path::Path::new(""),
     };
     Ok(choice.client().await?)
 }

@@ -26,7 +26,7 @@ pub const USERNAME_PREFIX: &str = "oidc:";
 pub struct Cluster {
     etcd: String,
     prefix: String,
-    issuer: String,
+    issuers: Vec<String>,
     jwks_uri: Option<String>,
     signing: Signing,
     api_audiences: Vec<String>,
@@ -72,7 +72,7 @@ impl Cluster {
         Ok(Self {
             etcd: etcd.to_owned(),
             prefix: format!("/cluster-{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
-            issuer: issuer.to_owned(),
+            issuers: vec![issuer.to_owned()],
             jwks_uri: None,
             signing,
             api_audiences: vec![API_AUDIENCE.to_owned()],
@@ -80,6 +80,13 @@ impl Cluster {
             trusts: None,
             files: Arc::new(Files { dir, authority, certificate }),
         })
+    }
+
+    /// The issuers that it accepts tokens of; those that it signs have the first one.
+    #[must_use]
+    pub fn issuers(mut self, issuers: &[&str]) -> Self {
+        self.issuers = issuers.iter().map(|issuer| (*issuer).to_owned()).collect();
+        self
     }
 
     /// What its discovery document advertises. By default kube-apiserver advertises its own address there.
@@ -149,9 +156,9 @@ impl Cluster {
             ("etcd-prefix", self.prefix.clone()),
             ("tls-cert-file", path(&self.files.certificate.cert)),
             ("tls-private-key-file", path(&self.files.certificate.key)),
-            ("service-account-issuer", self.issuer.clone()),
             ("api-audiences", self.api_audiences.join(",")),
         ];
+        flags.extend(self.issuers.iter().map(|issuer| ("service-account-issuer", issuer.clone())));
         match &self.signing {
             Signing::Files { key, keys } => {
                 flags.push(("service-account-signing-key-file", path(key)));

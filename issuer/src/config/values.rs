@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// A time such as `7d`, `36h` or `90s`, where a day has 24 hours.
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     let days = SpanRelativeTo::days_are_24_hours();
     let read = text.parse::<Span>().ok().and_then(|span| span.to_duration(days).ok()?.try_into().ok());

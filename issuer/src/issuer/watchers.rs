@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_core::IssuerUrl;
 use chancery_core::profile::pre_publication_wait;
 use chancery_core::visibility::Observation;
 use chancery_files::Bounds;
@@ -14,7 +15,7 @@ use serde_saphyr::Spanned;
 use tokio::sync::{mpsc, watch};
 
 use super::{Opening, Shared};
-use crate::config::{ConfigError, ISSUER_URL_VIEW, IssuerConfig, PublishedTarget};
+use crate::config::{ConfigError, ISSUER_URL_VIEW, IssuerConfig, PublishedTarget, VerifyConfig};
 use crate::index::Publication;
 use crate::outside::{OURSELVES, Outside, OutsideView};
 use crate::published_history::PublishedHistory;
@@ -148,7 +149,11 @@ fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<OutsideView> {
 
 /// Reads an issuer as its configuration says that relying parties do.
 pub(crate) fn verifier(config: &IssuerConfig) -> Result<Verifier, String> {
-    let verify = &config.verify;
+    verifier_of(&config.verify, &[&config.url])
+}
+
+/// The same for several issuers.
+pub(crate) fn verifier_of(verify: &VerifyConfig, issuers: &[&IssuerUrl]) -> Result<Verifier, String> {
     let mut options = VerifyOptions::default();
     if let Some(ca) = &verify.ca {
         options.trust = Trust::Only(read_ca(ca)?);
@@ -159,7 +164,7 @@ pub(crate) fn verifier(config: &IssuerConfig) -> Result<Verifier, String> {
     for text in &verify.resolve {
         let explain = |problem: GivenAddressError| format!("`verify.resolve`: {problem}");
         let given: GivenAddress = text.parse().map_err(explain)?;
-        given.suits(&config.url).map_err(explain)?;
+        issuers.iter().try_for_each(|issuer| given.suits(issuer)).map_err(explain)?;
         options.addresses.insert(given.host, given.address);
     }
     options.allowed_jwks_hosts = AllowedJwksHosts::new(&verify.allow_jwks_hosts);

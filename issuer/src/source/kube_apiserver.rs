@@ -18,7 +18,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Config};
 use serde::Deserialize;
 
-use self::replica::Replica;
+pub(crate) use self::replica::Replica;
 use super::SourceError;
 use super::objects::Objects;
 use super::reporter::SourceReporter;
@@ -29,6 +29,9 @@ mod replica;
 
 /// The name that the certificate of every API server carries, whatever its address.
 const SERVER_NAME: &str = "kubernetes.default.svc";
+
+/// How long a cluster may take to say which replicas it has.
+const LISTING: Duration = Duration::from_secs(10);
 
 /// `kubeApiserver`: the replicas in `endpoints`, or those that the cluster itself lists, or else the one server
 /// of the kubeconfig or the pod.
@@ -142,6 +145,32 @@ impl KubeApiserver {
             Replicas::Discovered(slices) => follow(slices, self.access, reporter).await,
         }
     }
+}
+
+/// The replicas as they are now.
+///
+/// # Errors
+/// When the configuration cannot be used, or the cluster does not say which there are.
+pub(crate) async fn replicas(
+    config: &KubeApiserverSource,
+    base_dir: &Path,
+) -> Result<Vec<Replica>, SourceError> {
+    let KubeApiserver { access, replicas } = KubeApiserver::open(config, base_dir).await?;
+    let mut slices = match replicas {
+        Replicas::Fixed(replicas) => return Ok(replicas),
+        Replicas::Discovered(slices) => slices,
+    };
+    let unknown = |problem: String| SourceError::Value {
+        field: "kubeApiserver.discover",
+        problem: format!("cannot find the replicas: {problem}; or list them as `endpoints`"),
+    };
+    let listed = tokio::time::timeout(LISTING, slices.next()).await;
+    let listed = listed.map_err(|_| unknown("no answer".to_owned()))?.map_err(unknown)?;
+    let urls = discovery::replicas(listed.values());
+    if urls.is_empty() {
+        return Err(unknown("the EndpointSlices of default/kubernetes list none".to_owned()));
+    }
+    urls.iter().map(|url| access.replica_at(url)).collect()
 }
 
 impl Access {

@@ -7,6 +7,7 @@ mod cells;
 mod election;
 mod exports;
 mod manifests;
+mod migration;
 mod replicas;
 mod sources;
 mod union;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chancery_cluster::access::explain;
+use chancery_core::PublicKey;
 use chancery_core::jwks::{ObservedJwk, ObservedJwks};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -29,13 +30,13 @@ const SLOWEST: u32 = 6;
 
 /// A replica and a client for it alone.
 #[derive(Clone)]
-pub(super) struct Replica {
-    pub url: String,
-    pub client: Client,
+pub(crate) struct Replica {
+    pub(super) url: String,
+    pub(super) client: Client,
     /// The time between two readings.
-    pub poll: Duration,
+    pub(super) poll: Duration,
     /// In whose name it is asked for a token.
-    pub canary: Option<Workload>,
+    pub(super) canary: Option<Workload>,
 }
 
 impl std::fmt::Debug for Replica {
@@ -51,7 +52,7 @@ impl Replica {
     }
 
     /// Reads it for ever.
-    pub async fn run(self, mut reporter: SourceReporter) {
+    pub(super) async fn run(self, mut reporter: SourceReporter) {
         let mut backoff = Backoff::new(self.poll, self.poll * SLOWEST);
         loop {
             match self.read().await {
@@ -78,35 +79,56 @@ impl Replica {
     }
 
     async fn read(&self) -> Result<Listing, String> {
-        let (status, body) = timeout(ANSWER_TIMEOUT, self.get())
+        reading(&self.document(PATH).await?)
+    }
+
+    /// Its keys.
+    ///
+    /// # Errors
+    /// In words, when it shows none.
+    pub async fn keys(&self) -> Result<Vec<PublicKey>, String> {
+        Ok(self.read().await?.keys)
+    }
+
+    /// A client for it alone.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// What it serves at `path`.
+    ///
+    /// # Errors
+    /// In words, when that is not there.
+    pub async fn document(&self, path: &str) -> Result<Vec<u8>, String> {
+        let (status, body) = timeout(ANSWER_TIMEOUT, self.get(path))
             .await
-            .map_err(|_| format!("no answer to GET {PATH} within {} s", ANSWER_TIMEOUT.as_secs()))??;
+            .map_err(|_| format!("no answer to GET {path} within {} s", ANSWER_TIMEOUT.as_secs()))??;
         match status {
-            StatusCode::OK => reading(&body),
-            status => Err(refusal(status)),
+            StatusCode::OK => Ok(body),
+            status => Err(refusal(path, status)),
         }
     }
 
-    async fn get(&self) -> Result<(StatusCode, Vec<u8>), String> {
-        let request = Request::get(PATH).body(Body::empty()).map_err(|error| error.to_string())?;
+    async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
+        let request = Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
         let answer = self.client.send(request).await.map_err(|error| explain(&error))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
         let body = body.map_err(|error| {
-            format!("cannot read the answer to GET {PATH}: {}", crate::error_chain(&*error))
+            format!("cannot read the answer to GET {path}: {}", crate::error_chain(&*error))
         })?;
         Ok((status, body.to_bytes().into()))
     }
 }
 
-fn refusal(status: StatusCode) -> String {
+fn refusal(path: &str, status: StatusCode) -> String {
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "it does not know our credentials; renew them",
         StatusCode::FORBIDDEN => "bind the ClusterRole system:service-account-issuer-discovery to who we are",
         StatusCode::NOT_FOUND => "it has no issuer; its --service-account-issuer must be an https URL",
         _ => "see its log",
     };
-    format!("GET {PATH} answered {status}; {remedy}")
+    format!("GET {path} answered {status}; {remedy}")
 }
 
 /// The keys of a set. One entry that is none of Kubernetes' is skipped; a set without any is none.

@@ -1,0 +1,45 @@
+//! `chancery migrate`: what a change of the cluster's issuer takes, step by step.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use chancery_issuer::config::MigrationConfig;
+use chancery_issuer::migration::look;
+
+use crate::output::say;
+use crate::runtime::{Logs, block_on};
+
+/// A step is to be taken or waited for, or something is out of order.
+const FOUND: u8 = 3;
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Look at every kube-apiserver and both issuers, and say what is to be done next
+    Issuer(IssuerArgs),
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Nothing is changed, but for the note of how long was waited. The file is described in docs/migration.md.\nExit code: 0 when nothing is left to do, 3 while there is, 1 when nothing can be said."
+)]
+pub struct IssuerArgs {
+    /// From which issuer to which, on which kube-apiservers, for whom
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
+    let Command::Issuer(args) = command;
+    logs.to_stderr("warn,kube_runtime=error,kube_client=error")?;
+    let config = MigrationConfig::read(&args.plan)?;
+    let plan = block_on(1, async { Ok(look(&config).await?) })?;
+    if args.json {
+        say(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
+    } else {
+        say(&plan.to_string())?;
+    }
+    Ok(if plan.is_done() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
