@@ -31,7 +31,7 @@ mod publish;
 mod ring;
 #[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
 mod runtime;
-#[cfg(any(feature = "issuer", feature = "ring"))]
+#[cfg(any(feature = "issuer", feature = "ring", feature = "exchange"))]
 mod signals;
 #[cfg(feature = "signer")]
 mod signer;
