@@ -197,7 +197,8 @@ fn token_check(provider: &Value, place: &str, found: &mut Findings) {
 }
 
 fn audience(provider: &Value) -> Option<&str> {
-    provider["tokenAttributes"]["serviceAccountTokenAudience"]
+    provider
+        .pointer("/tokenAttributes/serviceAccountTokenAudience")?
         .as_str()
         .filter(|audience| !audience.is_empty())
 }

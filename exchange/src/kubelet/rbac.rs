@@ -17,7 +17,7 @@ pub fn allows(manifests: &[Value], audience: &str) -> bool {
         .iter()
         .flat_map(items)
         .filter(|object| object["kind"] == "ClusterRole" && rules(object).any(|rule| grants(rule, audience)))
-        .filter_map(|role| role["metadata"]["name"].as_str())
+        .filter_map(|role| role.pointer("/metadata/name")?.as_str())
         .collect();
     manifests.iter().flat_map(items).any(|object| {
         let role = &object["roleRef"];

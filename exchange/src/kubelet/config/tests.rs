@@ -44,14 +44,14 @@ fn kind_4185_what_fails_in_silence_is_named() {
         (|config| config["providers"] = json!([]), "config-empty"),
         (
             |config| {
-                config["providers"] = json!([config["providers"][0].clone(), config["providers"][0].clone()])
+                config["providers"] = json!([config["providers"][0].clone(), config["providers"][0].clone()]);
             },
             "name-twice",
         ),
         (|config| config["providers"][0]["name"] = "bin/x".into(), "name"),
         (
             |config| {
-                config["providers"][0]["apiVersion"] = "credentialprovider.kubelet.k8s.io/v1beta1".into()
+                config["providers"][0]["apiVersion"] = "credentialprovider.kubelet.k8s.io/v1beta1".into();
             },
             "api-version",
         ),
