@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chancery_core::quoted::escaped;
-use chancery_files::{Bounds, FileError, LockFile, NewFile, read_secret, replace};
+use chancery_files::{Bounds, FileError, LockFile, NewFile, read_secret, remove_leftovers, replace};
 use rustix::fs::statfs;
 use zeroize::Zeroizing;
 
@@ -98,6 +98,8 @@ impl Folder {
         if self.generation()? != before {
             return Ok(false);
         }
+        // Everybody who writes here holds the lock: what has such a name was left by a process that was killed.
+        remove_leftovers(&self.path)?;
         replace(NewFile::private(self.file(key), bytes), limits::FILE)?;
         Ok(true)
     }
@@ -112,6 +114,7 @@ impl Folder {
         let next = self.generation().map_err(failed)?.wrapping_add(1);
         let bytes = Zeroizing::new(next.to_string().into_bytes());
         replace(NewFile::private(self.path.join(GENERATION), bytes), limits::FILE).map_err(failed)?;
+        remove_leftovers(&self.path).map_err(failed)?;
         let mut purged = 0;
         for path in self.files().map_err(failed)? {
             let bytes = match read(&path) {

@@ -165,6 +165,16 @@ async fn c_17_a_purge_forgets_by_service_account_identity_provider_or_all() {
         assert_eq!(scene.files().len(), 1 - forgets, "{what:?}");
     }
     assert_eq!(SUBJECT, "system:serviceaccount:team-a:app");
+    let left = scene.path().join(".x.00ff.chancery-new");
+    for purges in [false, true] {
+        scene.cache().purge(&Purge::All).unwrap();
+        fs::write(&left, "a credential, left by a process that was killed over it").unwrap();
+        match purges {
+            true => _ = scene.cache().purge(&Purge::Provider("gcp".to_owned())).unwrap(),
+            false => _ = scene.get().await,
+        }
+        assert!(!left.exists(), "{purges}");
+    }
     scene.get().await;
     fs::write(scene.files().pop().unwrap(), "no credential").unwrap();
     let narrow = Purge::Provider("gcp".to_owned());
