@@ -10,7 +10,12 @@ use crate::runtime::Logs;
 
 mod exec;
 mod explain;
+mod explain_kubelet;
 mod get;
+mod keep;
+mod kubelet;
+mod purge;
+mod serve;
 mod source;
 mod way;
 
@@ -26,14 +31,29 @@ pub enum Command {
     Exec(Box<exec::Args>),
     /// Tell step by step what would be exchanged, and which trust makes it pass; nothing is exchanged
     Explain(Box<explain::Args>),
+    /// Answer kubelet as one of its image credential providers
+    Kubelet(Box<kubelet::Args>),
+    /// Tell what of kubelet's configuration of its image credential providers keeps them from working
+    ExplainKubelet(explain_kubelet::Args),
+    /// Forget credentials that `get` and `exec` keep in a folder
+    Purge(purge::Args),
+    /// Run a local agent that the SDKs of AWS, Azure and Google Cloud fetch credentials from
+    Serve(Box<serve::Args>),
 }
 
 pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
-    logs.to_stderr("warn")?;
+    logs.to_stderr(match command {
+        Command::Serve(_) => "info",
+        _ => "warn",
+    })?;
     let done = match command {
         Command::Get(args) => get::run(*args),
         Command::Exec(args) => exec::run(*args),
         Command::Explain(args) => explain::run(*args),
+        Command::Kubelet(args) => kubelet::run(*args),
+        Command::ExplainKubelet(args) => explain_kubelet::run(&args),
+        Command::Purge(args) => purge::run(args),
+        Command::Serve(args) => serve::run(*args),
     };
     done.or_else(|error| match error.downcast_ref::<ExchangeError>() {
         Some(failed) => {

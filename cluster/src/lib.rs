@@ -6,6 +6,7 @@
 //! | [`cell`] | a document that survives the process, changed only by compare-and-swap |
 //! | [`lease`] | leader election by client-go's rule (feature `kube`) |
 //! | [`listener`] | accepts connections and has any service answer them, over TLS, within limits for all of the process |
+//! | [`socket`] | a unix socket that one process owns, and who may connect |
 //! | [`backoff`] | pauses between tries |
 //! | [`limits`] | every time limit of this crate |
 
@@ -17,6 +18,7 @@ pub mod cell;
 pub mod lease;
 pub mod limits;
 pub mod listener;
+pub mod socket;
 
 /// An error with its causes on one line, each said once: the errors below often repeat those they contain.
 pub fn error_chain(error: &dyn std::error::Error) -> String {

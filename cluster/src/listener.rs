@@ -3,6 +3,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`budget`] | [`Connections`]: how many the process may have, and who leaves when there are more |
+//! | [`local`] | a unix socket in the place of an address |
 //! | [`certificate`] | the TLS serving pair and its replacement |
 //! | `connection` | one connection, from its first byte to its end |
 //!
@@ -45,9 +46,11 @@ use crate::limits;
 pub mod budget;
 pub mod certificate;
 mod connection;
+pub mod local;
 
 pub use budget::Connections;
 pub use certificate::{CertificateError, CertificateStanding, Reload, TlsConfig};
+pub use local::LocalListener;
 
 /// Where a listener listens, and how.
 #[derive(Clone, Debug)]
@@ -135,11 +138,16 @@ impl Listener {
             open.spawn(reception.clone().receive(stream, place));
         }
         drop(listener);
-        let drained = timeout(limits::DRAIN, async { while open.join_next().await.is_some() {} }).await;
-        if drained.is_err() {
-            let seconds = limits::DRAIN.as_secs();
-            warn!(%address, connections = open.len(), seconds, "connections did not end in time and are cut");
-        }
+        drain(&mut open, &address).await;
+    }
+}
+
+/// Waits for the connections of a listener that accepts no more.
+async fn drain(open: &mut JoinSet<()>, place: &(dyn fmt::Display + Sync)) {
+    let ended = timeout(limits::DRAIN, async { while open.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        let seconds = limits::DRAIN.as_secs();
+        warn!(%place, connections = open.len(), seconds, "connections did not end in time and are cut");
     }
 }
 

@@ -67,13 +67,17 @@ impl Chain {
         key.finish()
     }
 
+    /// The audience that subject tokens are asked with.
+    pub fn audience(&self) -> &str {
+        self.expectation.audiences.first().map_or("", String::as_str)
+    }
+
     /// A subject token that was held against what is expected of it.
     ///
     /// # Errors
     /// When there is none, or it would be refused.
     pub async fn subject(&self) -> Result<UnverifiedToken, ExchangeError> {
-        let audience = self.expectation.audiences.first().map_or("", String::as_str);
-        let token = self.source.token(audience).await?;
+        let token = self.source.token(self.audience()).await?;
         let preflight = preflight::check(&token, &self.expectation, Timestamp::now());
         preflight.verdict(&token)?;
         if let Some(wait) = preflight.wait {

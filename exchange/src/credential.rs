@@ -6,6 +6,7 @@ use chancery_wire::Secret;
 use chancery_wire::sigv4::AwsKeys;
 use jiff::Timestamp;
 
+use crate::error::{Class, ExchangeError, Stage};
 use crate::limits;
 
 /// A credential and its time. What is secret in it is wiped when it is dropped, and never printed.
@@ -75,6 +76,25 @@ impl Credential {
     /// How long it was good for when it came.
     pub fn lifetime(&self) -> Duration {
         self.duration(self.issued_at)
+    }
+
+    /// Whether it is good for `asked` more, and that within 80 % of its life: with more, each call would be an exchange.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn lasts(&self, asked: Duration, now: Timestamp) -> Result<(), ExchangeError> {
+        let left = self.duration(now);
+        if asked <= left && (asked.is_zero() || asked <= self.lifetime().mul_f64(0.8)) {
+            return Ok(());
+        }
+        Err(ExchangeError::new(Class::Permanent, Stage::Cache, "min-ttl-too-long")
+            .came(&format!(
+                "a credential that lives {} s, of which {} s are left",
+                self.lifetime().as_secs(),
+                left.as_secs()
+            ))
+            .expected(format!("one that is good for {} s, and that within 80 % of its life", asked.as_secs()))
+            .remedy("ask for less with --min-ttl, or have the provider give longer lives"))
     }
 
     /// What it is called in a message.

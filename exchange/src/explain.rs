@@ -136,6 +136,7 @@ fn requests(chain: &Chain) -> Vec<String> {
         }
         Provider::TokenExchange(server) => format!("POST {} (RFC 8693)", server.endpoint),
         Provider::JwtBearer(server) => format!("POST {} (RFC 7523)", server.endpoint),
+        Provider::Template(template) => format!("{} {} by a template", template.method, template.server),
         Provider::Direct(direct) => format!("nothing: {} takes the token itself", direct.audience),
     }];
     if let Provider::Google(google) = &chain.provider

@@ -24,21 +24,31 @@
 //! | [`error`](mod@error) | what failed, sorted by what can be done |
 //! | [`key`] | the name of a credential in the cache |
 //! | [`cache`] | one exchange at a time for each key, renewed before it ends |
+//! | [`disk`] | the same in files, for commands that begin anew each time |
 //! | [`chain`] | all of it in order, with what is tried again |
 //! | [`tenancy`] | Flux's RFC-0010: a ServiceAccount's annotations into an identity |
+//! | [`eks`], [`git`] | tokens of EKS's clusters, logins of Azure DevOps and CodeCommit |
 //! | [`output`] | credentials in the forms that tools read |
+//! | `agent` | the same over HTTP, as clouds' SDKs fetch it (feature `agent`) |
+//! | [`kubelet`] | the same as an image credential provider of kubelet |
 //! | [`explain`](mod@explain) | a chain step by step, and the trust that would make it pass |
 //! | [`transport`] | the one way out |
 //! | [`limits`] | every limit |
 
+#[cfg(feature = "agent")]
+pub mod agent;
 pub mod cache;
 pub mod chain;
 #[cfg(feature = "kube")]
 pub mod cluster;
 pub mod credential;
+pub mod disk;
+pub mod eks;
 pub mod error;
 pub mod explain;
+pub mod git;
 pub mod key;
+pub mod kubelet;
 pub mod limits;
 pub mod oauth;
 pub mod output;

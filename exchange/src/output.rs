@@ -1,6 +1,7 @@
 //! Credentials in the forms that tools read. Each is a text that is wiped when it is dropped.
 
 use chancery_wire::Secret;
+use jiff::Timestamp;
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -139,7 +140,7 @@ enum Plain<'a> {
 /// # Errors
 /// When the form is for another kind of credential.
 pub fn render(credential: &Credential, form: Form<'_>) -> Result<Zeroizing<String>, ExchangeError> {
-    let ends = || credential.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let ends = || in_seconds(credential.expires_at);
     match (form, &credential.kind) {
         (Form::CredentialProcess, CredentialKind::Aws(keys)) => json(&ProcessCredentials {
             version: 1,
@@ -234,23 +235,42 @@ fn lines(variables: &[Variable]) -> Zeroizing<String> {
     for Variable { name, value } in variables {
         text.push_str("export ");
         text.push_str(name);
-        text.push_str("='");
-        for character in value.expose().chars() {
-            match character {
-                '\'' => text.push_str("'\\''"),
-                character => text.push(character),
-            }
-        }
-        text.push_str("'\n");
+        text.push('=');
+        quote(value.expose(), &mut text);
+        text.push('\n');
     }
     text
+}
+
+/// `'TEXT'`, as a shell reads it, whatever it holds.
+pub fn shell_quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quote(text, &mut quoted);
+    quoted
+}
+
+fn quote(text: &str, quoted: &mut String) {
+    quoted.push('\'');
+    for character in text.chars() {
+        match character {
+            '\'' => quoted.push_str("'\\''"),
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('\'');
 }
 
 fn line(secret: &str) -> Zeroizing<String> {
     Zeroizing::new([secret, "\n"].concat())
 }
 
-fn json<T: Serialize>(value: &T) -> Result<Zeroizing<String>, ExchangeError> {
+/// A moment as every tool reads it: in whole seconds, RFC 3339.
+pub(crate) fn in_seconds(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A value with a newline at its end; no copy of a part of it is left behind.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<Zeroizing<String>, ExchangeError> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(ROOM));
     let unwritable = || ExchangeError::configuration("output-unwritable").came("the credential is not text");
     serde_json::to_writer(&mut *bytes, value).map_err(|_| unwritable())?;

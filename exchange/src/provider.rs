@@ -18,12 +18,14 @@ pub mod azure;
 pub mod client;
 pub mod google;
 pub mod jwt_bearer;
+pub mod template;
 pub mod token_exchange;
 
 pub use aws::AwsProvider;
 pub use azure::AzureProvider;
 pub use google::GoogleProvider;
 pub use jwt_bearer::JwtBearer;
+pub use template::HttpTemplate;
 pub use token_exchange::TokenExchange;
 
 /// Who gives something for a subject token, and what is asked of them.
@@ -39,6 +41,8 @@ pub enum Provider {
     TokenExchange(Box<TokenExchange>),
     /// A server that speaks RFC 7523.
     JwtBearer(Box<JwtBearer>),
+    /// A server whose requests the operator describes.
+    Template(Box<HttpTemplate>),
     /// Nobody: the resource takes the subject token itself.
     Direct(Direct),
 }
@@ -62,6 +66,7 @@ impl Provider {
             Self::Google(_) => "gcp",
             Self::TokenExchange(_) => "token-exchange",
             Self::JwtBearer(_) => "jwt-bearer",
+            Self::Template(_) => "template",
             Self::Direct(_) => "direct",
         }
     }
@@ -74,6 +79,7 @@ impl Provider {
             Self::Google(google) => Some(google.endpoint.host()),
             Self::TokenExchange(server) => Some(server.endpoint.host()),
             Self::JwtBearer(server) => Some(server.endpoint.host()),
+            Self::Template(template) => Some(template.server.host()),
             Self::Direct(_) => None,
         }
     }
@@ -86,6 +92,7 @@ impl Provider {
             Self::Google(google) => google.expectation(),
             Self::TokenExchange(server) => server.expectation(),
             Self::JwtBearer(server) => server.expectation(),
+            Self::Template(template) => template.expectation(),
             Self::Direct(direct) => Expectation {
                 audiences: vec![direct.audience.clone()],
                 is_api_server: direct.is_api_server,
@@ -108,6 +115,7 @@ impl Provider {
             Self::Google(google) => google.describe(key),
             Self::TokenExchange(server) => server.describe(key),
             Self::JwtBearer(server) => server.describe(key),
+            Self::Template(template) => template.describe(key),
             Self::Direct(direct) => {
                 key.text("direct", &direct.audience);
             }
@@ -145,6 +153,7 @@ impl Provider {
             Self::Google(google) => google.request(subject),
             Self::TokenExchange(server) => server.request(subject)?,
             Self::JwtBearer(server) => server.request(subject)?,
+            Self::Template(template) => template.request(subject)?,
             Self::Direct(_) => return Err(ExchangeError::configuration("nothing-to-ask")),
         };
         let answer = transport.send(Stage::Exchange, request).await?;
@@ -160,6 +169,7 @@ impl Provider {
             Self::Aws(_) => aws::answer::read(answer, now),
             Self::Azure(_) => AzureProvider::read(answer, now),
             Self::TokenExchange(_) => TokenExchange::read(answer, now),
+            Self::Template(template) => template.read(answer, now),
             Self::Google(_) | Self::JwtBearer(_) | Self::Direct(_) => crate::oauth::read_token(answer, now),
         }
     }
@@ -205,7 +215,7 @@ async fn impersonate(
         return Ok(federated);
     };
     let answer = transport.send(Stage::Impersonation, impersonation.request(&bearer.token)?).await?;
-    google::Impersonation::read(&answer, Timestamp::now()).map_err(|error| {
+    impersonation.read_asked(&answer, Timestamp::now()).map_err(|error| {
         let error = error.without(&bearer.token).target(impersonation.endpoint.host()).sent(subject.sent());
         error.expected(format!(
             "roles/iam.workloadIdentityUser on {} for principal://iam.googleapis.com/{}/subject/{}",

@@ -115,6 +115,12 @@ impl ServiceAccountName {
         &self.name
     }
 
+    /// The name that a token says in `sub`, if it is a ServiceAccount's.
+    pub fn of_subject(subject: &str) -> Option<Self> {
+        let (namespace, name) = subject.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        Self::new(namespace, name).ok()
+    }
+
     /// What its tokens say in `sub`.
     pub fn subject(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)

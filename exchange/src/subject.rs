@@ -13,12 +13,36 @@ use crate::token::UnverifiedToken;
 
 pub mod ci;
 pub mod file;
+pub mod given;
 pub mod variable;
 pub mod workload;
 
 pub use file::TokenFile;
+pub use given::GivenToken;
 pub use variable::TokenVariable;
 pub use workload::ServiceAccountSource;
+
+/// Whose a subject token is: what stays when the token changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenIdentity {
+    /// `iss`.
+    pub iss: String,
+    /// `sub`.
+    pub sub: String,
+    /// `aud`.
+    pub aud: Vec<String>,
+}
+
+impl TokenIdentity {
+    fn of(token: &UnverifiedToken) -> Self {
+        let claims = token.claims();
+        Self {
+            iss: claims.iss.clone().unwrap_or_default(),
+            sub: claims.sub.clone().unwrap_or_default(),
+            aud: claims.aud.0.clone(),
+        }
+    }
+}
 
 /// Gives subject tokens.
 #[async_trait]
@@ -34,6 +58,11 @@ pub trait SubjectTokenSource: Send + Sync {
 
     /// A token for an audience, as fresh as it has one.
     async fn token(&self, audience: &str) -> Result<UnverifiedToken, ExchangeError>;
+
+    /// Whose its tokens for an audience are. Where that takes no token, none is made.
+    async fn identity(&self, audience: &str) -> Result<TokenIdentity, ExchangeError> {
+        self.token(audience).await.map(|token| TokenIdentity::of(&token))
+    }
 }
 
 /// The variables of a process, handed in so that tests need no process of their own.

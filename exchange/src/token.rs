@@ -59,6 +59,30 @@ pub struct Claims {
     pub others: Map<String, Value>,
 }
 
+/// The ServiceAccount that a token of Kubernetes' is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedServiceAccount<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID.
+    pub uid: Option<&'a str>,
+}
+
+impl Claims {
+    /// The ServiceAccount that the claim `kubernetes.io` names.
+    pub fn service_account(&self) -> Option<ClaimedServiceAccount<'_>> {
+        let kubernetes = self.kubernetes.as_ref()?;
+        let account = kubernetes.get("serviceaccount")?;
+        Some(ClaimedServiceAccount {
+            namespace: kubernetes.get("namespace")?.as_str()?,
+            name: account.get("name")?.as_str()?,
+            uid: account.get("uid").and_then(Value::as_str),
+        })
+    }
+}
+
 /// The audiences of a token: a text or several (RFC 7519 section 4.1.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "OneOrMany")]

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_cluster::socket::SocketConfig;
 use chancery_core::IssuerUrl;
 
 use crate::admission::DEFAULT_CONCURRENCY;
 use crate::claims::IssuancePolicy;
 use crate::key_files::KeyFilesConfig;
 use crate::rotation::RotationMetrics;
-use crate::socket::SocketConfig;
 
 /// The shortest `max_token_expiration_seconds` that kube-apiserver accepts, in seconds (KEP-740).
 pub const SHORTEST_MAXIMUM: Duration = Duration::from_secs(600);

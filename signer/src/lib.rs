@@ -9,7 +9,7 @@
 //! | [`signer`] | one signer, opened and run |
 //! | [`messages`] | the messages of KEP-740 |
 //! | [`grpc`] | its calls, of both packages, on one connection |
-//! | [`serve`], [`socket`] | connections of kube-apiserver, and who may make them |
+//! | [`serve`] | connections of kube-apiserver |
 //! | [`service`] | what the calls are answered |
 //! | [`claims`] | what may be signed: pure |
 //! | [`signing`] | the key that signs, and the second look at what it signed |
@@ -46,7 +46,6 @@ pub mod service;
 pub mod signer;
 pub mod signer_keys;
 pub mod signing;
-pub mod socket;
 pub mod vault;
 
 mod log_pace;

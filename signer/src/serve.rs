@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_cluster::socket::OwnedSocket;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -15,7 +16,6 @@ use tracing::{debug, info, warn};
 
 use crate::grpc;
 use crate::service::SignerService;
-use crate::socket::SignerSocket;
 
 /// Connections at a time. A kube-apiserver has one.
 const MOST_CONNECTIONS: usize = 64;
@@ -37,7 +37,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the system does not let the socket be used.
 pub async fn serve(
-    socket: SignerSocket,
+    socket: OwnedSocket,
     service: Arc<SignerService>,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<()> {

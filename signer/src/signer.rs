@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use chancery_cluster::cell::{CellError, CellStore, StoreMode};
+use chancery_cluster::socket::{self, OwnedSocket, SocketError};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tracing::info;
@@ -22,13 +23,12 @@ use crate::record::RecordKeeper;
 use crate::serve;
 use crate::service::{SignerService, SignerServiceParts};
 use crate::signer_keys::SignerKeysSender;
-use crate::socket::{self, SignerSocket, SocketError};
 use crate::source::{Source, SourceError, Surroundings};
 
 /// A signer that has its keys and its socket, and does not answer yet.
 #[derive(Debug)]
 pub struct Signer {
-    socket: SignerSocket,
+    socket: OwnedSocket,
     service: Arc<SignerService>,
     source: Source,
     keys: SignerKeysSender,
@@ -76,7 +76,7 @@ impl Signer {
         }));
         let (source, first) = source.first().await?;
         keys.send_replace(Some(first));
-        let socket = SignerSocket::bind(&config.socket)?;
+        let socket = OwnedSocket::bind(&config.socket)?;
         Ok(Self {
             socket,
             service,

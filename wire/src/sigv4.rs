@@ -1,14 +1,15 @@
 //! Requests signed as AWS wants them
 //! (Signature Version 4, <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html>).
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{
-    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
-    UriPathNormalizationMode, sign as sign_request,
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation,
+    SigningSettings, UriPathNormalizationMode, sign as sign_request,
 };
-use aws_sigv4::sign::v4;
+use aws_sigv4::sign::v4::{self, calculate_signature, generate_signing_key};
+use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 
 use crate::client::HttpRequest;
@@ -44,9 +45,7 @@ pub fn sign(
     scope: SigningScope<'_>,
     time: SystemTime,
 ) -> Result<(), SigningError> {
-    let session_token = keys.session_token.as_ref().map(|token| token.expose().to_owned());
-    let (id, secret) = (keys.access_key_id.clone(), keys.secret_access_key.expose().to_owned());
-    let identity = Credentials::new(id, secret, session_token, None, "chancery").into();
+    let identity = credentials(keys).into();
     let parameters = v4::SigningParams::builder()
         .identity(&identity)
         .region(scope.region)
@@ -57,10 +56,7 @@ pub fn sign(
         .map_err(|error| SigningError(error.to_string()))?
         .into();
     let (method, url) = (request.method().to_string(), request.url().to_string());
-    let text = |(name, value): (&HeaderName, &HeaderValue)| {
-        Some((name.to_string(), value.to_str().ok()?.to_owned()))
-    };
-    let headers: Vec<(String, String)> = request.header_map().iter().filter_map(text).collect();
+    let headers = texts(request.header_map());
     let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let (unsigned, body) = request.parts_mut();
     let signable = SignableRequest::new(&method, url, headers, SignableBody::Bytes(body)).map_err(refused)?;
@@ -73,6 +69,72 @@ pub fn sign(
         unsigned.insert(name, value);
     }
     Ok(())
+}
+
+/// When a URL is signed, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Presigning {
+    /// When.
+    pub time: SystemTime,
+    /// How long the URL says that it is good for.
+    pub lasts: Duration,
+}
+
+/// The URL of a request, signed in its query: whoever has it can make the request in the place of the keys' owner, with
+/// the same headers. It is a secret for that.
+///
+/// # Errors
+/// When the request has headers or a URL that cannot be signed.
+pub fn presigned_url(
+    request: &HttpRequest,
+    keys: &AwsKeys,
+    scope: SigningScope<'_>,
+    presigning: Presigning,
+) -> Result<Secret, SigningError> {
+    let mut settings = settings(scope.service);
+    settings.signature_location = SignatureLocation::QueryParams;
+    settings.expires_in = Some(presigning.lasts);
+    let identity = credentials(keys).into();
+    let parameters = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(scope.region)
+        .name(scope.service)
+        .time(presigning.time)
+        .settings(settings)
+        .build()
+        .map_err(|error| SigningError(error.to_string()))?
+        .into();
+    let headers = texts(request.header_map());
+    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let method = request.method().to_string();
+    let body = SignableBody::Bytes(request.body_bytes());
+    let signable = SignableRequest::new(&method, request.url().as_str(), headers, body).map_err(refused)?;
+    let (instructions, _) = sign_request(signable, &parameters).map_err(refused)?.into_parts();
+    let (_, signed) = instructions.into_parts();
+    let mut url = request.url().clone();
+    url.query_pairs_mut().extend_pairs(signed.iter().map(|(name, value)| (*name, value.as_ref())));
+    Ok(Secret::new(url.into()))
+}
+
+/// A signature over a text of somebody else's form, in hexadecimal digits, as CodeCommit wants it.
+pub fn signature(text: &str, keys: &AwsKeys, scope: SigningScope<'_>, time: SystemTime) -> String {
+    let secret = keys.secret_access_key.expose();
+    let key = generate_signing_key(secret, time, scope.region, scope.service);
+    calculate_signature(key, text.as_bytes())
+}
+
+fn credentials(keys: &AwsKeys) -> Credentials {
+    let session_token = keys.session_token.as_ref().map(|token| token.expose().to_owned());
+    let (id, secret) = (keys.access_key_id.clone(), keys.secret_access_key.expose().to_owned());
+    Credentials::new(id, secret, session_token, None, "chancery")
+}
+
+/// The headers that are text.
+fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        Some((name.to_string(), value.to_str().ok()?.to_owned()))
+    };
+    headers.iter().filter_map(text).collect()
 }
 
 /// S3 refuses a request whose body's digest is not in a header, and signs paths as they are sent.

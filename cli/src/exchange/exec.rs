@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use chancery_exchange::output::{Naming, variables};
 use chancery_exchange::subject::Environment;
 
-use super::get::lasts;
+use super::keep::Keep;
 use super::way::Way;
 use crate::runtime::block_on;
 
@@ -20,7 +20,9 @@ use crate::runtime::block_on;
 pub struct Args {
     #[command(flatten)]
     way: Way,
-    /// Refuse a credential that is good for less
+    #[command(flatten)]
+    keep: Keep,
+    /// Refuse a credential that is good for less; at most 80 % of its life
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     min_ttl: u64,
     /// The variable of a bearer token
@@ -34,9 +36,8 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let credential = block_on(1, async {
         let opened = args.way.open(&Environment::of_process()).await?;
-        Ok(opened.runner.run(&opened.chain).await?)
+        Ok(args.keep.credential(&opened, Duration::from_secs(args.min_ttl)).await?)
     })?;
-    lasts(&credential, Duration::from_secs(args.min_ttl))?;
     let (program, arguments) = args.command.split_first().ok_or_else(|| anyhow!("no command"))?;
     let mut command = Command::new(program);
     command.args(arguments);

@@ -1,10 +1,13 @@
 //! From which token to which credential, as flags and variables say it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use chancery_exchange::chain::Identity;
 use chancery_exchange::cluster::ClusterChoice;
+use chancery_exchange::git::AZURE_DEVOPS;
+use chancery_exchange::kubelet;
 use chancery_exchange::limits::SUBJECT_LIFETIME_SECONDS;
 use chancery_exchange::preflight::Strictness;
 use chancery_exchange::provider::aws::partition::{EndpointVariant, operator_sts};
@@ -24,10 +27,13 @@ use chancery_exchange::transport::{Transport, TransportOptions};
 use chancery_exchange::{Chain, ExchangeError, Runner};
 
 use self::flags::{AwsArgs, AzureArgs, GoogleArgs, ServerArgs, Target};
+use self::template::TemplateArgs;
 use super::source::{SourceChoice, Surroundings, unchosen};
 use crate::given;
 
+mod annotated;
 mod flags;
+mod template;
 
 #[derive(clap::Args)]
 pub struct Way {
@@ -85,15 +91,40 @@ pub struct Way {
     google: GoogleArgs,
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    template: TemplateArgs,
 }
 
 impl Way {
+    /// The same for an agent, whose clients say for which resource or scopes they want a token, and of which of them
+    /// they may: those that are given here, or any.
+    pub fn of_an_agent(mut self) -> (Self, Vec<String>) {
+        let allowed = self.scope.clone();
+        if self.to == Target::Azure && allowed.is_empty() {
+            self.scope.push(azure::MANAGEMENT.to_owned());
+        }
+        (self, allowed)
+    }
+
+    /// Whether docker may be given a login for a host. A cloud's registries are known by their hosts; a template is for
+    /// the host of its server, and sends its token to no other that docker names.
+    pub fn gives_logins_for(&self, host: &str) -> bool {
+        self.to != Target::Template || self.template.is_for(host)
+    }
+
+    /// Asks for a token of Azure DevOps, where Azure is asked and nobody said for what.
+    pub fn opens_azure_devops(&mut self) {
+        if self.to == Target::Azure && self.scope.is_empty() {
+            self.scope.push(AZURE_DEVOPS.to_owned());
+        }
+    }
+
     /// The chain, and what runs it.
     pub async fn open(&self, environment: &Environment) -> anyhow::Result<Opened> {
-        let ca = self.ca.as_deref().map(|path| given::read(path).context("--ca")).transpose()?;
-        let authorities = ca.map(|pem| pem.to_vec());
-        let transport = Transport::new(TransportOptions { authorities, proxy: self.proxy.clone() })?;
-        let registry: Option<RegistryHost> = self.registry.as_deref().map(str::parse).transpose()?;
+        let transport = self.transport()?;
+        // The login of a template is for any registry; the others know those of their cloud.
+        let known = self.registry.as_deref().filter(|_| self.to != Target::Template);
+        let registry: Option<RegistryHost> = known.map(str::parse).transpose()?;
         if let Some(registry) = &registry {
             self.to.suits(registry)?;
         }
@@ -117,12 +148,51 @@ impl Way {
         let identity = Identity { name: identity_of(&provider), service_account: None };
         let mut chain = Chain::new(source, provider, identity);
         chain.registry = registry.map(Registry::new).transpose()?;
+        self.expect(&mut chain);
+        Ok(Opened { chain, runner: Runner::new(transport) })
+    }
+
+    /// The chain for what kubelet asks: its token, the registry of its image, and the identity of the flags, or else of
+    /// the annotations that came with it.
+    pub fn open_for_kubelet(
+        &self,
+        request: &kubelet::Request,
+        environment: &Environment,
+    ) -> anyhow::Result<Opened> {
+        let transport = self.transport()?;
+        let (registry, provider) = match self.to {
+            Target::Aws | Target::Azure | Target::Gcp => {
+                let host = chancery_exchange::registry::of_image(&request.image)?;
+                self.to.suits(&host)?;
+                let provider = match self.cloud(environment)? {
+                    Some(cloud) => cloud.resolve(&request.account, Some(&host))?,
+                    None => self.provider(environment, Some(&host))?,
+                };
+                (Some(Registry::new(host)?), provider)
+            }
+            Target::Template => (None, Provider::Template(Box::new(self.template(Some(request.host()))?))),
+            _ => (None, self.provider(environment, None)?),
+        };
+        let name = request.account.name.clone();
+        let identity = Identity { name: identity_of(&provider), service_account: Some(name) };
+        let mut chain = Chain::new(Arc::new(request.source()), provider, identity);
+        chain.registry = registry;
+        self.expect(&mut chain);
+        Ok(Opened { chain, runner: Runner::new(transport) })
+    }
+
+    fn transport(&self) -> anyhow::Result<Transport> {
+        let ca = self.ca.as_deref().map(|path| given::read(path).context("--ca")).transpose()?;
+        let authorities = ca.map(|pem| pem.to_vec());
+        Ok(Transport::new(TransportOptions { authorities, proxy: self.proxy.clone() })?)
+    }
+
+    fn expect(&self, chain: &mut Chain) {
         chain.expectation.issuer.clone_from(&self.expect_issuer);
         chain.expectation.subject.clone_from(&self.expect_subject);
         if self.strict {
             chain.expectation.strictness = Strictness::Strict;
         }
-        Ok(Opened { chain, runner: Runner::new(transport) })
     }
 
     fn provider(
@@ -140,6 +210,7 @@ impl Way {
                 let client_id = self.azure.client_id.clone();
                 self.jwt_bearer(JwtRole::Client(ClientAssertion { client_id, ..ClientAssertion::default() }))?
             }
+            Target::Template => Provider::Template(Box::new(self.template(self.registry.as_deref())?)),
             Target::Direct => {
                 let google = environment.text("GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE");
                 let audience = self.audience.clone().or(google);
@@ -232,6 +303,7 @@ impl Way {
                 email: email.parse()?,
                 scopes: scopes.clone(),
                 lifetime_seconds: USUAL_LIFETIME,
+                id_token_for: None,
             }),
             None => None,
         };

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::Trust;
 use crate::provider::azure::AzureProvider;
 use crate::provider::google::GoogleProvider;
-use crate::provider::{AwsProvider, Provider};
+use crate::provider::template::preset::Preset;
+use crate::provider::{AwsProvider, HttpTemplate, Provider};
 use crate::token::Claims;
 
 pub(super) fn of(provider: &Provider, claims: &Claims) -> Option<Trust> {
@@ -15,8 +16,36 @@ pub(super) fn of(provider: &Provider, claims: &Claims) -> Option<Trust> {
         Provider::Aws(aws) => role(aws, issuer, subject),
         Provider::Azure(azure) => Some(credential(azure, issuer, subject)),
         Provider::Google(google) => Some(pool(google, issuer, subject)),
+        Provider::Template(template) => template_trust(template, issuer, subject),
         Provider::TokenExchange(_) | Provider::JwtBearer(_) | Provider::Direct(_) => None,
     }
+}
+
+fn template_trust(template: &HttpTemplate, issuer: &str, subject: &str) -> Option<Trust> {
+    let (server, params) = (template.server.base(), &template.values.params);
+    let param = |name: &str| params.get(name).map_or("", String::as_str);
+    let (what, policy) = match template.preset? {
+        Preset::Quay => {
+            let (organisation, robot) = template.values.username.split_once('+')?;
+            (
+                format!("POST {server}/api/v1/organization/{organisation}/robots/{robot}/federation"),
+                json!([{ "issuer": issuer, "subject": subject }]),
+            )
+        }
+        Preset::JFrog => (
+            format!("POST {server}/access/api/v1/oidc/{}/identity_mappings", param("provider")),
+            json!({ "name": "app", "priority": 1, "claims": { "iss": issuer, "sub": subject, "aud": template.audience }, "token_spec": { "username": "USER", "scope": "applied-permissions/user", "expires_in": 3600 } }),
+        ),
+        Preset::OctoSts => (
+            format!(".github/chainguard/{}.sts.yaml in {}", param("identity"), param("scope")),
+            json!({ "issuer": issuer, "subject": subject, "audience": template.audience, "permissions": { "contents": "read" } }),
+        ),
+        Preset::Vault => (
+            format!("POST {server}/v1/auth/{}/role/{}", param("mount"), param("role")),
+            json!({ "role_type": "jwt", "user_claim": "sub", "bound_subject": subject, "bound_audiences": [template.audience], "token_policies": ["POLICY"] }),
+        ),
+    };
+    Some(Trust { what, text: pretty(&policy) })
 }
 
 /// <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create_for-idp_oidc.html>

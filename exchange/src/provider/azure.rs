@@ -20,6 +20,9 @@ mod refusal;
 /// The audience of a federated identity credential, unless it was made with another one.
 pub const AUDIENCE: &str = "api://AzureADTokenExchange";
 
+/// The scope of Azure's own management.
+pub const MANAGEMENT: &str = "https://management.azure.com/.default";
+
 /// Azure's public cloud.
 pub const PUBLIC_AUTHORITY: &str = "https://login.microsoftonline.com/";
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::SubjectTokenSource;
+use super::{SubjectTokenSource, TokenIdentity};
 use crate::error::ExchangeError;
 use crate::key::KeyBuilder;
 use crate::service_account::{BoundObject, ServiceAccount, ServiceAccounts, TokenRequest};
@@ -53,5 +53,14 @@ impl SubjectTokenSource for ServiceAccountSource {
             bound: self.bound.clone(),
         };
         self.cluster.token(&request).await
+    }
+
+    async fn identity(&self, audience: &str) -> Result<TokenIdentity, ExchangeError> {
+        // The issuer is the cluster's, and the UID stands in the key.
+        Ok(TokenIdentity {
+            iss: self.cluster.cluster().to_owned(),
+            sub: self.account.name.subject(),
+            aud: vec![audience.to_owned()],
+        })
     }
 }

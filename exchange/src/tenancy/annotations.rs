@@ -108,6 +108,7 @@ impl Cloud {
                     email,
                     scopes: scopes.clone(),
                     lifetime_seconds: USUAL_LIFETIME,
+                    id_token_for: None,
                 });
                 Ok(Provider::Google(Box::new(GoogleProvider {
                     endpoint: sts.clone(),
@@ -135,6 +136,7 @@ pub fn identity_of(provider: &Provider) -> String {
         },
         Provider::TokenExchange(server) => server.endpoint.to_string(),
         Provider::JwtBearer(server) => server.endpoint.to_string(),
+        Provider::Template(template) => template.server.to_string(),
         Provider::Direct(direct) => direct.audience.clone(),
     }
 }

@@ -32,7 +32,7 @@ fn source(name: &str, value: serde_json::Value) -> Arc<Given> {
     Given::new([token(&claims)])
 }
 
-fn good() -> Arc<Given> {
+pub fn good() -> Arc<Given> {
     Given::new([token(&claims(AUDIENCE))])
 }
 

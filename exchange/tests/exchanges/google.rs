@@ -15,17 +15,18 @@ use crate::fake::Fake;
 use crate::fake::clouds::{POOL, google};
 use crate::fake::issuer::{Given, claims, forged, token};
 
-fn audience() -> String {
+pub fn audience() -> String {
     format!("https://iam.googleapis.com/{POOL}")
 }
 
-fn chain(url: &str, source: Arc<Given>, email: Option<&str>) -> Chain {
+pub fn chain(url: &str, source: Arc<Given>, email: Option<&str>) -> Chain {
     let scopes = vec![CLOUD_PLATFORM.to_owned()];
     let impersonation = email.map(|email| Impersonation {
         endpoint: operator_url(url).unwrap(),
         email: email.parse().unwrap(),
         scopes: scopes.clone(),
         lifetime_seconds: 3600,
+        id_token_for: None,
     });
     let provider = GoogleProvider {
         endpoint: operator_url(&format!("{url}/v1/token")).unwrap(),
@@ -39,7 +40,7 @@ fn chain(url: &str, source: Arc<Given>, email: Option<&str>) -> Chain {
     Chain::new(source, Provider::Google(Box::new(provider)), identity)
 }
 
-fn good() -> Arc<Given> {
+pub fn good() -> Arc<Given> {
     Given::new([token(&claims(&audience()))])
 }
 

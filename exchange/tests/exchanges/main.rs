@@ -10,10 +10,13 @@
     reason = "a test fails by panicking"
 )]
 
+#[cfg(feature = "agent")]
+mod agent;
 mod aws;
 mod azure;
 #[cfg(feature = "kube")]
 mod cluster;
+mod disk;
 mod fake;
 mod google;
 mod keys;
@@ -21,4 +24,5 @@ mod parsers;
 mod secrets;
 mod servers;
 mod sources;
+mod templates;
 mod tenants;

@@ -62,6 +62,7 @@ proptest! {
         _ = aws::answer::read(&answer, now);
         _ = AzureProvider::read(&answer, now);
         _ = Impersonation::read(&answer, now);
+        _ = Impersonation::read_id_token(&answer, now);
         _ = oauth::read_token(&answer, now);
         _ = ecr::read(&answer, &host("123456789012.dkr.ecr.eu-central-1.amazonaws.com"), now);
         _ = ecr::read(&answer, &host("public.ecr.aws"), now);

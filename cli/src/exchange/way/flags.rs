@@ -22,6 +22,8 @@ pub(super) enum Target {
     JwtGrant,
     /// A server that takes the token as the client's authentication (RFC 7523)
     ClientAssertion,
+    /// A server whose requests --preset or the flags of a template describe: Quay, JFrog, octo-sts, Vault, others
+    Template,
     /// Nobody: the resource takes the token itself
     Direct,
 }
@@ -33,7 +35,9 @@ impl Target {
             Self::Aws => "aws",
             Self::Azure => "azure",
             Self::Gcp => "gcp",
-            Self::TokenExchange | Self::JwtGrant | Self::ClientAssertion | Self::Direct => "",
+            Self::TokenExchange | Self::JwtGrant | Self::ClientAssertion | Self::Template | Self::Direct => {
+                ""
+            }
         };
         if of_cloud == registry.provider() {
             return Ok(());

@@ -13,6 +13,7 @@ use crate::credential::Credential;
 use crate::error::{Class, ExchangeError, Stage};
 use crate::key::KeyBuilder;
 use crate::oauth;
+use crate::token::expiry_of;
 
 /// The longest that a token of a service account lives without a policy of the organisation, in seconds.
 pub const USUAL_LIFETIME: u32 = 3600;
@@ -28,6 +29,9 @@ pub struct Impersonation {
     pub scopes: Vec<String>,
     /// How long, 600 to 43 200 seconds.
     pub lifetime_seconds: u32,
+    /// An ID token for this audience in the place of an access token
+    /// (<https://docs.cloud.google.com/iam/docs/reference/credentials/rest/v1/projects.serviceAccounts/generateIdToken>).
+    pub id_token_for: Option<String>,
 }
 
 /// `NAME@PROJECT.iam.gserviceaccount.com`.
@@ -39,6 +43,11 @@ pub struct ServiceAccountEmail(String);
 struct Generated {
     access_token: String,
     expire_time: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct GeneratedIdToken {
+    token: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -67,7 +76,8 @@ impl Impersonation {
         key.optional("impersonation_endpoint", this.map(|this| this.endpoint.url().as_str()))
             .optional("impersonation", this.map(|this| this.email.0.as_str()))
             .set("impersonation_scopes", this.map_or(&[], |this| this.scopes.as_slice()))
-            .number("impersonation_seconds", this.map(|this| this.lifetime_seconds.into()));
+            .number("impersonation_seconds", this.map(|this| this.lifetime_seconds.into()))
+            .optional("id_token_for", this.and_then(|this| this.id_token_for.as_deref()));
     }
 
     /// The request.
@@ -79,15 +89,52 @@ impl Impersonation {
             ExchangeError::new(Class::Permanent, Stage::Impersonation, "answer-unreadable")
                 .came(&format!("the token of the Security Token Service: {error}"))
         })?;
-        let path = format!("v1/projects/-/serviceAccounts/{}:generateAccessToken", self.email.0);
-        let body = json!({
-            "delegates": [],
-            "scope": self.scopes,
-            "lifetime": format!("{}s", self.lifetime_seconds),
-        });
+        let (method, body) = match &self.id_token_for {
+            Some(audience) => {
+                ("generateIdToken", json!({ "delegates": [], "audience": audience, "includeEmail": true }))
+            }
+            None => (
+                "generateAccessToken",
+                json!({
+                    "delegates": [],
+                    "scope": self.scopes,
+                    "lifetime": format!("{}s", self.lifetime_seconds),
+                }),
+            ),
+        };
+        let path = format!("v1/projects/-/serviceAccounts/{}:{method}", self.email.0);
         Ok(HttpRequest::new(Method::POST, &self.endpoint.below(&path))
             .header(AUTHORIZATION, bearer)
             .body(HeaderValue::from_static("application/json"), body.to_string()))
+    }
+
+    /// What was asked for, in an answer.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn read_asked(
+        &self,
+        answer: &HttpResponse,
+        now: Timestamp,
+    ) -> Result<Credential, ExchangeError> {
+        match &self.id_token_for {
+            Some(_) => Self::read_id_token(answer, now),
+            None => Self::read(answer, now),
+        }
+    }
+
+    /// The ID token in an answer, which says itself when it ends.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_id_token(answer: &HttpResponse, now: Timestamp) -> Result<Credential, ExchangeError> {
+        if !answer.status.is_success() {
+            return Err(refused(answer));
+        }
+        let generated: GeneratedIdToken =
+            oauth::read_json(answer, Stage::Impersonation, "a JSON object with `token`")?;
+        let expires_at = expiry_of(&generated.token);
+        Ok(Credential::bearer(Secret::new(generated.token), now, expires_at))
     }
 
     /// The token in an answer.

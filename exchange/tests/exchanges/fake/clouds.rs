@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::issuer::{SUBJECT, verify};
+use super::issuer::{SUBJECT, claims, token, verify};
 use super::{Call, Reply};
 
 pub const ROLE: &str = "arn:aws:iam::123456789012:role/app";
@@ -185,7 +185,15 @@ fn impersonate(call: &Call, rest: &str) -> Reply {
     };
     let asked: serde_json::Value = serde_json::from_slice(&call.body).unwrap();
     let bearer = call.headers.get("authorization").is_some_and(|value| value == "Bearer sts-token");
-    if call.method != "POST" || !bearer || asked["lifetime"] != "3600s" || !asked["scope"].is_array() {
+    if call.method != "POST" || !bearer {
+        return denied("INVALID_ARGUMENT");
+    }
+    if rest == "app@p.iam.gserviceaccount.com:generateIdToken" {
+        let audience = asked["audience"].as_str().unwrap();
+        assert_eq!(asked["includeEmail"], true);
+        return Reply::json(200, &json!({ "token": token(&claims(audience)) }));
+    }
+    if asked["lifetime"] != "3600s" || !asked["scope"].is_array() {
         return denied("INVALID_ARGUMENT");
     }
     if rest != "app@p.iam.gserviceaccount.com:generateAccessToken" {

@@ -9,9 +9,11 @@ use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_exchange::key::KeyBuilder;
+use chancery_exchange::subject::TokenIdentity;
 use chancery_exchange::{ExchangeError, SubjectTokenSource, UnverifiedToken};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 pub const ISSUER: &str = "https://id.example/cluster-a";
 pub const SUBJECT: &str = "system:serviceaccount:team-a:app";
@@ -94,5 +96,44 @@ impl SubjectTokenSource for Given {
         let mut tokens = self.tokens.lock().unwrap();
         let token = if tokens.len() > 1 { tokens.remove(0) } else { tokens[0].clone() };
         UnverifiedToken::parse(&token).map_err(|error| error.at("the test"))
+    }
+}
+
+/// A source that gives nothing until a test lets it.
+pub struct Held {
+    /// As many as were asked for.
+    pub asked: Semaphore,
+    /// As many as may be given, and one more time each.
+    pub gate: Semaphore,
+}
+
+impl Held {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { asked: Semaphore::new(0), gate: Semaphore::new(0) })
+    }
+}
+
+#[async_trait]
+impl SubjectTokenSource for Held {
+    fn origin(&self) -> String {
+        "the test".to_owned()
+    }
+
+    fn can_renew(&self) -> bool {
+        true
+    }
+
+    fn describe(&self, key: &mut KeyBuilder) {
+        key.text("source", "held");
+    }
+
+    async fn token(&self, audience: &str) -> Result<UnverifiedToken, ExchangeError> {
+        self.asked.add_permits(1);
+        _ = self.gate.acquire().await.unwrap();
+        Ok(UnverifiedToken::parse(&token(&claims(audience))).unwrap())
+    }
+
+    async fn identity(&self, audience: &str) -> Result<TokenIdentity, ExchangeError> {
+        Ok(TokenIdentity { iss: ISSUER.to_owned(), sub: SUBJECT.to_owned(), aud: vec![audience.to_owned()] })
     }
 }

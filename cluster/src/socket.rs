@@ -2,7 +2,7 @@
 //!
 //! Rules, in the order in which the code applies them:
 //!
-//! 1. The directory belongs to root or to this user, and nobody else may write to it: who may, could put a signer of
+//! 1. The directory belongs to root or to this user, and nobody else may write to it: who may, could put a socket of
 //!    their own there. The directories above it may not be exchanged by others either.
 //! 2. One process at a time has the lock beside the socket. A second one is refused, with the name of the first.
 //! 3. What is at the name is a socket that nobody answers, or nothing. Anything else is left alone.
@@ -34,14 +34,14 @@ pub struct SocketConfig {
 
 /// A socket that is ours until this value is dropped.
 #[derive(Debug)]
-pub struct SignerSocket {
+pub struct OwnedSocket {
     listener: UnixListener,
     path: PathBuf,
     inode: (u64, u64),
     _lock: LockFile,
 }
 
-impl SignerSocket {
+impl OwnedSocket {
     /// Takes the name. Connections wait until somebody accepts them.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl SignerSocket {
     }
 }
 
-impl Drop for SignerSocket {
+impl Drop for OwnedSocket {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|inode| inode == self.inode) {
             let _ = std::fs::remove_file(&self.path);
@@ -92,10 +92,10 @@ impl Drop for SignerSocket {
     }
 }
 
-/// Whether a signer could listen there: rules 1 and 3, without the lock.
+/// Whether a process could listen there: rules 1 and 3, without the lock.
 ///
 /// # Errors
-/// As [`SignerSocket::bind`].
+/// As [`OwnedSocket::bind`].
 pub fn check(config: &SocketConfig) -> Result<(), SocketError> {
     config.group.as_deref().map(group_number).transpose()?;
     check_place(&config.path)
@@ -148,7 +148,7 @@ fn check_name(path: &Path) -> Result<(), SocketError> {
         Ok(stream) => {
             let peer = rustix::net::sockopt::socket_peercred(stream.as_fd());
             let process = peer.map_or(0, |peer| peer.pid.as_raw_nonzero().get());
-            let holder = format!("process {process}, which is no signer of ours");
+            let holder = format!("process {process}, which has no lock of ours");
             Err(SocketError::InUse { path: path.to_owned(), holder })
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
@@ -195,7 +195,7 @@ fn group_number(group: &str) -> Result<Gid, SocketError> {
 #[non_exhaustive]
 pub enum SocketError {
     /// Not an absolute path.
-    #[error("socket {}: expected an absolute path in a directory of its own, such as /run/chancery/signer.sock", escaped(.0.display()))]
+    #[error("socket {}: expected an absolute path in a directory of its own, such as /run/chancery/agent.sock", escaped(.0.display()))]
     Relative(PathBuf),
     /// The kernel takes no name so long.
     #[error("socket {}: the name and `.lock` after it have more than {LONGEST_NAME} bytes, which no socket may have; choose a shorter one", escaped(.0.display()))]
@@ -275,7 +275,7 @@ mod tests {
     fn only_this_user_may_connect_and_nothing_is_left_when_it_ends() {
         let folder = directory(0o755);
         let config = config(&folder);
-        let socket = SignerSocket::bind(&config).unwrap();
+        let socket = OwnedSocket::bind(&config).unwrap();
         assert_eq!(fs::symlink_metadata(&config.path).unwrap().mode() & 0o777, 0o600);
         UnixStream::connect(&config.path).unwrap();
         drop(socket);
@@ -287,11 +287,11 @@ mod tests {
     fn a_directory_that_others_may_write_to_is_refused() {
         for mode in [0o775, 0o757, 0o1777, 0o770] {
             let folder = directory(mode);
-            let error = SignerSocket::bind(&config(&folder)).unwrap_err();
+            let error = OwnedSocket::bind(&config(&folder)).unwrap_err();
             assert!(matches!(error, SocketError::OpenDirectory { .. }), "{mode:o}: {error}");
             let below = folder.path().join("below");
             fs::create_dir(&below).unwrap();
-            let inside = SignerSocket::bind(&SocketConfig { path: below.join("s.sock"), group: None });
+            let inside = OwnedSocket::bind(&SocketConfig { path: below.join("s.sock"), group: None });
             assert_eq!(inside.is_ok(), mode == 0o1777, "{mode:o}");
         }
     }
@@ -302,15 +302,15 @@ mod tests {
         let config = config(&folder);
         drop(UnixListener::bind(&config.path).unwrap());
         assert!(config.path.exists());
-        let living = SignerSocket::bind(&config).unwrap();
-        let error = SignerSocket::bind(&config).unwrap_err().to_string();
+        let living = OwnedSocket::bind(&config).unwrap();
+        let error = OwnedSocket::bind(&config).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
         drop(living);
 
         let _foreign = UnixListener::bind(&config.path).unwrap();
-        let error = SignerSocket::bind(&config).unwrap_err().to_string();
+        let error = OwnedSocket::bind(&config).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert!(error.contains("no signer of ours"), "{error}");
+        assert!(error.contains("no lock of ours"), "{error}");
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         let folder = directory(0o700);
         let config = config(&folder);
         fs::write(&config.path, "mine").unwrap();
-        assert!(matches!(SignerSocket::bind(&config), Err(SocketError::NotASocket(_))));
+        assert!(matches!(OwnedSocket::bind(&config), Err(SocketError::NotASocket(_))));
         assert_eq!(fs::read_to_string(&config.path).unwrap(), "mine");
     }
 
@@ -326,7 +326,7 @@ mod tests {
     fn names_that_cannot_be_are_refused_with_a_remedy() {
         let folder = directory(0o700);
         let bind = |path: PathBuf, group: Option<&str>| {
-            SignerSocket::bind(&SocketConfig { path, group: group.map(str::to_owned) }).unwrap_err()
+            OwnedSocket::bind(&SocketConfig { path, group: group.map(str::to_owned) }).unwrap_err()
         };
         assert!(matches!(bind("s.sock".into(), None), SocketError::Relative(_)));
         assert!(matches!(bind(folder.path().join("x/s.sock"), None), SocketError::NoDirectory(_)));

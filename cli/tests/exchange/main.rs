@@ -9,106 +9,18 @@
 )]
 #![cfg(feature = "exchange")]
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+mod agent;
+mod cache;
+mod kubelet;
+mod scene;
+
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-/// base64url without padding (RFC 4648 section 5).
-fn base64url(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut word = [0; 3];
-        word[..chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from_be_bytes([0, word[0], word[1], word[2]]);
-        for place in 0..=chunk.len() {
-            text.push(char::from(ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]));
-        }
-    }
-    text
-}
-
-fn token(audience: &str, lives: i64) -> String {
-    let now = jiff::Timestamp::now().as_second();
-    let claims = json!({
-        "iss": "https://id.example/a", "sub": "system:serviceaccount:team-a:app", "aud": [audience],
-        "exp": now + lives, "iat": now,
-    });
-    let header = json!({ "alg": "RS256", "kid": "k" });
-    format!(
-        "{}.{}.canary",
-        base64url(header.to_string().as_bytes()),
-        base64url(claims.to_string().as_bytes())
-    )
-}
-
-/// A folder with a token, and the command for it.
-struct Scene {
-    folder: tempfile::TempDir,
-    url: String,
-}
-
-impl Scene {
-    /// An STS that answers everything with this.
-    fn new(token: &str, status: u16, body: String) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        std::fs::write(&path, token).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut read = [0; 64 * 1024];
-                _ = stream.read(&mut read);
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    body.len()
-                );
-                _ = stream.write_all((head + &body).as_bytes());
-            }
-        });
-        Self { folder, url }
-    }
-
-    fn with_keys() -> Self {
-        let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3600);
-        let keys = format!(
-            "<R><Credentials><AccessKeyId>ASIA</AccessKeyId><SecretAccessKey>s'k</SecretAccessKey><SessionToken>st</SessionToken><Expiration>{ends:.0}</Expiration></Credentials></R>"
-        );
-        Self::new(&token("sts.amazonaws.com", 600), 200, keys)
-    }
-
-    fn command(&self, subcommand: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
-        let source = format!("file:{}", self.folder.path().join("token").display());
-        command.env_clear().args(["exchange", subcommand, "--source", &source]).args(arguments);
-        command
-    }
-
-    fn aws(&self, subcommand: &str, arguments: &[&str]) -> Output {
-        let mut command = self.command(subcommand, &["--to", "aws", "--sts-endpoint", &self.url]);
-        command.env("AWS_REGION", "eu-central-1").env("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/app");
-        command.args(arguments).output().unwrap()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn error(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use crate::scene::{Scene, error, out, token};
 
 #[test]
 fn e14_aws_tools_read_keys_and_a_file_is_for_its_owner_alone() {
@@ -191,4 +103,57 @@ fn docker_and_google_read_their_own_answers() {
     assert_eq!(google("audience")["success"], true);
     let failed = google("other");
     assert_eq!((&failed["success"], &failed["code"]), (&json!(false), &json!("subject-token-unsuitable")));
+}
+
+#[test]
+fn kubectl_and_git_are_given_what_aws_takes() {
+    let scene = Scene::with_keys();
+    let output = scene.aws("get", &["--format", "exec-credential", "--eks-cluster", "prod"]);
+    let answer: Value = serde_json::from_str(&out(&output)).unwrap_or_else(|_| panic!("{}", error(&output)));
+    assert!(answer["status"]["token"].as_str().unwrap().starts_with("k8s-aws-v1."));
+    let git = |request: &str| {
+        let mut command =
+            scene.command("get", &["--to", "aws", "--sts-endpoint", &scene.url, "--format", "git"]);
+        command.env("AWS_REGION", "eu-central-1").env("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/app");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(request.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), out(&output))
+    };
+    let (code, text) =
+        git("protocol=https\nhost=git-codecommit.eu-central-1.amazonaws.com\npath=v1/repos/app\n\n");
+    assert_eq!(code, Some(0));
+    assert!(
+        text.starts_with("username=ASIA%st\npassword=2") && text.contains("\npassword_expiry_utc="),
+        "{text}"
+    );
+    let before = scene.asked();
+    assert_eq!(git("protocol=https\nhost=github.com\n\n"), (Some(0), String::new()));
+    assert_eq!(scene.asked(), before, "nothing is exchanged for a host of others");
+}
+
+#[test]
+fn a_template_answers_docker_for_its_own_server_alone() {
+    let scene = Scene::new("", 200, json!({ "token": "t" }).to_string());
+    std::fs::write(scene.path("token"), token(&scene.url, 600)).unwrap();
+    let docker = |server: &str| {
+        let arguments = ["--to", "template", "--preset", "quay", "--username", "o+r", "--server", &scene.url];
+        let mut command = scene.command("get", &arguments);
+        let mut child = command
+            .args(["--format", "docker"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(server.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), out(&output))
+    };
+    let (code, text) = docker(&scene.url);
+    let login: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &login["Username"], &login["Secret"]), (Some(0), &json!("o+r"), &json!("t")));
+    for other in ["https://index.docker.io/v1/", "quay.example"] {
+        assert_eq!(docker(other), (Some(1), "credentials not found in native keychain".to_owned()));
+    }
+    assert_eq!(scene.asked(), 1);
 }
