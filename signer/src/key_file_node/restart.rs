@@ -79,8 +79,8 @@ fn annotate(path: &Path, asking: &Asking) -> Result<(), RestartError> {
     let changed = annotated(&text, &value)
         .map_err(|problem| RestartError::Manifest { path: path.to_owned(), problem })?;
     if changed != text {
-        // Its temporary file begins with a dot: kubelet reads no such manifest.
-        replace(NewFile::public(path.to_owned(), changed.into_bytes()), BOUNDS.time)?;
+        // Its temporary file begins with a dot: kubelet reads no such manifest. Of root alone, as kubeadm makes it.
+        replace(NewFile::private(path.to_owned(), changed.into_bytes().into()), BOUNDS.time)?;
     }
     Ok(())
 }
