@@ -25,6 +25,8 @@ use serde_json::json;
 pub const ACCOUNT: (&str, &str) = ("demo", "app");
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const PATH: &str = "/a";
+/// Keys are made, sealed, opened by three and seen from outside, on a busy machine.
+const LONG: Duration = Duration::from_secs(180);
 
 /// Everything that runs. The servers are dropped before what they use.
 pub struct Stage {
@@ -136,7 +138,7 @@ impl Stage {
 
     /// Waits for the ring to be so.
     pub async fn ring_is(&self, what: &str, so: impl Fn(&KeyRing) -> bool) -> Result<KeyRing> {
-        let seen = wait::value(what, async || Ok(Some(self.ring().await?).filter(&so))).await;
+        let seen = wait::value_within(LONG, what, async || Ok(Some(self.ring().await?).filter(&so))).await;
         seen.with_context(|| self.logs())
     }
 
