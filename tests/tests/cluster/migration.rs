@@ -1,6 +1,8 @@
 //! The change of a cluster's issuer, phase by phase, on two replicas that are restarted with other flags: what the command
 //! says next, and which tokens are accepted.
 
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use anyhow::{Context as _, Result, ensure};
 use e2e::chancery::{IssuerService, Output};
 use e2e::cluster::{API_AUDIENCE, Cluster};
