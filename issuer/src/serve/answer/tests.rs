@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use chancery_core::{CachePolicy, Document, DocumentKind};
 
 use super::*;
+use crate::serve::HostPolicy;
 
 fn prepared() -> Prepared {
     let document =
@@ -65,7 +68,7 @@ fn other_methods_are_refused_before_conditions_are_read() {
 
 #[test]
 fn a_request_names_one_host() {
-    let table = DocumentTable::default();
+    let table = DocumentTable::empty(Arc::new(HostPolicy::new(&[], &[]).unwrap()));
     for (headers, status) in [
         (&[][..], StatusCode::BAD_REQUEST),
         (&[("host", "a.example"), ("host", "a.example")], StatusCode::BAD_REQUEST),
