@@ -18,7 +18,6 @@ use crate::pace::Pace;
 use crate::published_history::PublishedHistory;
 use crate::reconcile::Reconciler;
 use crate::roster::OpenIssuer;
-use crate::signing_key::SigningKeyWatch;
 use crate::source::{Source, SourceEvent, SourceHealth};
 use crate::state::{Recorder, Saved, StateStore};
 use crate::tasks::Tasks;
@@ -152,14 +151,12 @@ impl Issuer {
             publications: sender,
             metrics: shared.metrics.clone(),
         };
-        let visibility = config.verify.enabled.then(|| keeper.snapshots.subscribe());
-        let watch = SigningKeyWatch::new(pace.publications.clone(), visibility);
+        let signing_keys = watchers::signing_keys(config, pace.publications.clone(), &keeper);
         let health = SourceHealth::new(config.url.clone(), shared.metrics.clone(), shared.conditions.clone());
-        let health = health.judging(watch);
         Ok(Self {
             sources,
             events,
-            health,
+            health: health.judging(signing_keys),
             collector,
             reconcilers,
             uploaders,

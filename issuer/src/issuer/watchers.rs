@@ -19,6 +19,7 @@ use crate::config::{ConfigError, ISSUER_URL_VIEW, IssuerConfig, PublishedTarget,
 use crate::index::Publication;
 use crate::outside::{OURSELVES, Outside, OutsideView};
 use crate::published_history::PublishedHistory;
+use crate::signing_key::SigningKeyWatch;
 use crate::uploads::SinkView;
 use crate::visibility::{Keeper, ObservationEvent, RecordSettings, VISIBILITY, longest_gap};
 
@@ -103,6 +104,16 @@ pub(super) async fn keeper(
         metrics: shared.metrics.clone(),
     };
     Ok((keeper, observations))
+}
+
+/// What the keys that sign are held against: what is published, and what `keeper` knows where anybody looks from outside.
+pub(super) fn signing_keys(
+    config: &IssuerConfig,
+    publications: watch::Receiver<Option<Arc<Publication>>>,
+    keeper: &Keeper,
+) -> SigningKeyWatch {
+    let visibility = config.verify.enabled.then(|| keeper.snapshots.subscribe());
+    SigningKeyWatch::new(publications, visibility)
 }
 
 /// Tells the keeper what a sink holds after each of its rounds.
