@@ -151,12 +151,11 @@ impl Issuer {
             publications: sender,
             metrics: shared.metrics.clone(),
         };
-        let signing_keys = watchers::signing_keys(config, pace.publications.clone(), &keeper);
-        let health = SourceHealth::new(config.url.clone(), shared.metrics.clone(), shared.conditions.clone());
+        let health = watchers::source_health(config, shared, &keeper);
         Ok(Self {
             sources,
             events,
-            health: health.judging(signing_keys),
+            health,
             collector,
             reconcilers,
             uploaders,

@@ -32,6 +32,7 @@ pub mod restore;
 pub mod roster;
 pub mod serve;
 pub mod service;
+#[cfg(feature = "kube")]
 mod signing_key;
 pub mod source;
 pub mod state;

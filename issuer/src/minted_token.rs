@@ -21,6 +21,7 @@ impl fmt::Display for Workload {
 }
 
 /// What of a token can be shown.
+#[cfg(feature = "kube")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MintedToken {
     /// Its `iss`.

@@ -19,7 +19,9 @@ use crate::config::{ConfigError, ISSUER_URL_VIEW, IssuerConfig, PublishedTarget,
 use crate::index::Publication;
 use crate::outside::{OURSELVES, Outside, OutsideView};
 use crate::published_history::PublishedHistory;
+#[cfg(feature = "kube")]
 use crate::signing_key::SigningKeyWatch;
+use crate::source::SourceHealth;
 use crate::uploads::SinkView;
 use crate::visibility::{Keeper, ObservationEvent, RecordSettings, VISIBILITY, longest_gap};
 
@@ -106,14 +108,18 @@ pub(super) async fn keeper(
     Ok((keeper, observations))
 }
 
-/// What the keys that sign are held against: what is published, and what `keeper` knows where anybody looks from outside.
-pub(super) fn signing_keys(
-    config: &IssuerConfig,
-    publications: watch::Receiver<Option<Arc<Publication>>>,
-    keeper: &Keeper,
-) -> SigningKeyWatch {
-    let visibility = config.verify.enabled.then(|| keeper.snapshots.subscribe());
-    SigningKeyWatch::new(publications, visibility)
+/// Where the sources tell how they fare. The keys that they sign with are held against what is published, and, where anybody
+/// looks from outside, what `keeper` knows.
+pub(super) fn source_health(config: &IssuerConfig, shared: &Shared, keeper: &Keeper) -> SourceHealth {
+    let health = SourceHealth::new(config.url.clone(), shared.metrics.clone(), shared.conditions.clone());
+    #[cfg(feature = "kube")]
+    let health = {
+        let visibility = config.verify.enabled.then(|| keeper.snapshots.subscribe());
+        health.judging(SigningKeyWatch::new(keeper.publications.clone(), visibility))
+    };
+    #[cfg(not(feature = "kube"))]
+    let _ = keeper;
+    health
 }
 
 /// Tells the keeper what a sink holds after each of its rounds.

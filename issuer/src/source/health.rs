@@ -10,9 +10,8 @@ use crate::conditions::{ConditionStore, ConditionType, INCOMPLETE, Subject, Verd
 use crate::metrics::{Metrics, SourceLabels};
 #[cfg(feature = "kube")]
 use crate::minted_token::MintedToken;
-use crate::signing_key::SigningKeyWatch;
 #[cfg(feature = "kube")]
-use crate::signing_key::UNANNOUNCED;
+use crate::signing_key::{SigningKeyWatch, UNANNOUNCED};
 
 /// Where the readings of one issuer's sources are told. By default nowhere, for commands that look once.
 #[derive(Clone, Debug, Default)]
@@ -24,16 +23,24 @@ struct Operators {
     metrics: Arc<Metrics>,
     conditions: Arc<ConditionStore>,
     /// What the keys that sign are held against; nothing where they are not asked for.
+    #[cfg(feature = "kube")]
     signing_keys: Option<Arc<SigningKeyWatch>>,
 }
 
 impl SourceHealth {
     /// Told of the sources of `issuer`.
     pub fn new(issuer: IssuerUrl, metrics: Arc<Metrics>, conditions: Arc<ConditionStore>) -> Self {
-        Self(Some(Operators { issuer, metrics, conditions, signing_keys: None }))
+        Self(Some(Operators {
+            issuer,
+            metrics,
+            conditions,
+            #[cfg(feature = "kube")]
+            signing_keys: None,
+        }))
     }
 
     /// Holds the keys that sources sign with against `watch`.
+    #[cfg(feature = "kube")]
     #[must_use]
     pub(crate) fn judging(self, watch: SigningKeyWatch) -> Self {
         Self(self.0.map(|operators| Operators { signing_keys: Some(Arc::new(watch)), ..operators }))
