@@ -36,6 +36,10 @@ pub use subject::Subject;
 /// The reason of [`ConditionType::Read`] when a part of a source was never read since the start.
 pub(crate) const INCOMPLETE: &str = "Incomplete";
 
+/// The reason of [`ConditionType::SigningKeyVisible`] when a key signs before every relying party can have it.
+#[cfg(feature = "kube")]
+pub(crate) const UNANNOUNCED: &str = "UnannouncedActivation";
+
 /// The conditions there are; the table at the head of this module explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ConditionType {

@@ -23,13 +23,11 @@ use chancery_core::retention::SourceId;
 use chancery_core::{KeyId, PublicKey};
 use tokio::sync::watch;
 
-use crate::conditions::{ConditionType, Verdict};
+use crate::conditions::{ConditionType, UNANNOUNCED, Verdict};
 use crate::index::Publication;
 use crate::minted_token::MintedToken;
+use crate::source::CanaryJudge;
 use crate::visibility::VisibilitySnapshot;
-
-/// The reason of [`ConditionType::SigningKeyVisible`] that is an alarm.
-pub(crate) const UNANNOUNCED: &str = "UnannouncedActivation";
 
 /// What the canaries of one issuer's kube-apiservers are held against, and what they showed before.
 #[derive(Debug)]
@@ -67,8 +65,19 @@ impl SigningKeyWatch {
         Self { publications, visibility, last: Mutex::default() }
     }
 
-    /// What there is to say of the key that `source` signs with; nothing before anything is published.
-    pub fn judge(&self, source: &SourceId, canary: Result<MintedToken, String>) -> Option<Verdict> {
+    fn reach(&self, kid: &str) -> Option<Reach> {
+        let publication = self.publications.borrow().clone()?;
+        let mut published = publication.documents.jwks().keys().iter().map(PublicKey::key_id);
+        Some(match (published.find(|published| published.as_str() == kid), &self.visibility) {
+            (None, _) => Reach::NotPublished,
+            (Some(_), None) => Reach::Published,
+            (Some(kid), Some(visibility)) => is_visible(&visibility.borrow(), kid),
+        })
+    }
+}
+
+impl CanaryJudge for SigningKeyWatch {
+    fn judge(&self, source: &SourceId, canary: Result<MintedToken, String>) -> Option<Verdict> {
         let minted = match canary {
             Ok(minted) => minted,
             Err(problem) => {
@@ -86,19 +95,8 @@ impl SigningKeyWatch {
         Some(verdict)
     }
 
-    /// Forgets a source that is gone.
-    pub fn forget(&self, source: &SourceId) {
+    fn forget(&self, source: &SourceId) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(source);
-    }
-
-    fn reach(&self, kid: &str) -> Option<Reach> {
-        let publication = self.publications.borrow().clone()?;
-        let mut published = publication.documents.jwks().keys().iter().map(PublicKey::key_id);
-        Some(match (published.find(|published| published.as_str() == kid), &self.visibility) {
-            (None, _) => Reach::NotPublished,
-            (Some(_), None) => Reach::Published,
-            (Some(kid), Some(visibility)) => is_visible(&visibility.borrow(), kid),
-        })
     }
 }
 

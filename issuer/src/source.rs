@@ -22,6 +22,8 @@ use chancery_core::{IssuerUrl, PublicKey};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+#[cfg(feature = "kube")]
+pub(crate) use self::health::CanaryJudge;
 pub use self::health::SourceHealth;
 pub use self::once::read_once;
 use self::reporter::SourceReporter;

@@ -115,7 +115,7 @@ pub(super) fn source_health(config: &IssuerConfig, shared: &Shared, keeper: &Kee
     #[cfg(feature = "kube")]
     let health = {
         let visibility = config.verify.enabled.then(|| keeper.snapshots.subscribe());
-        health.judging(SigningKeyWatch::new(keeper.publications.clone(), visibility))
+        health.judging(Arc::new(SigningKeyWatch::new(keeper.publications.clone(), visibility)))
     };
     #[cfg(not(feature = "kube"))]
     let _ = keeper;

@@ -6,16 +6,26 @@ use chancery_core::IssuerUrl;
 use chancery_core::retention::SourceId;
 use jiff::Timestamp;
 
+#[cfg(feature = "kube")]
+use crate::conditions::UNANNOUNCED;
 use crate::conditions::{ConditionStore, ConditionType, INCOMPLETE, Subject, Verdict};
 use crate::metrics::{Metrics, SourceLabels};
 #[cfg(feature = "kube")]
 use crate::minted_token::MintedToken;
-#[cfg(feature = "kube")]
-use crate::signing_key::{SigningKeyWatch, UNANNOUNCED};
 
 /// Where the readings of one issuer's sources are told. By default nowhere, for commands that look once.
 #[derive(Clone, Debug, Default)]
 pub struct SourceHealth(Option<Operators>);
+
+/// Who knows whether a source may sign with the key that it signs with.
+#[cfg(feature = "kube")]
+pub(crate) trait CanaryJudge: std::fmt::Debug + Send + Sync {
+    /// What there is to say of the key that `source` signs with; nothing before anything is published.
+    fn judge(&self, source: &SourceId, canary: Result<MintedToken, String>) -> Option<Verdict>;
+
+    /// Forgets a source that is gone.
+    fn forget(&self, source: &SourceId);
+}
 
 #[derive(Clone, Debug)]
 struct Operators {
@@ -24,7 +34,7 @@ struct Operators {
     conditions: Arc<ConditionStore>,
     /// What the keys that sign are held against; nothing where they are not asked for.
     #[cfg(feature = "kube")]
-    signing_keys: Option<Arc<SigningKeyWatch>>,
+    signing_keys: Option<Arc<dyn CanaryJudge>>,
 }
 
 impl SourceHealth {
@@ -39,11 +49,11 @@ impl SourceHealth {
         }))
     }
 
-    /// Holds the keys that sources sign with against `watch`.
+    /// Has the keys that sources sign with judged by `judge`.
     #[cfg(feature = "kube")]
     #[must_use]
-    pub(crate) fn judging(self, watch: SigningKeyWatch) -> Self {
-        Self(self.0.map(|operators| Operators { signing_keys: Some(Arc::new(watch)), ..operators }))
+    pub(crate) fn judging(self, judge: Arc<dyn CanaryJudge>) -> Self {
+        Self(self.0.map(|operators| Operators { signing_keys: Some(judge), ..operators }))
     }
 
     /// Whether anybody is told with which key a source signs.
@@ -56,8 +66,8 @@ impl SourceHealth {
     #[cfg(feature = "kube")]
     pub(super) fn canary(&self, source: &SourceId, canary: Result<MintedToken, String>) {
         let Some(operators) = &self.0 else { return };
-        let Some(watch) = &operators.signing_keys else { return };
-        let Some(verdict) = watch.judge(source, canary) else { return };
+        let Some(judge) = &operators.signing_keys else { return };
+        let Some(verdict) = judge.judge(source, canary) else { return };
         operators.metrics.sources().unannounced(&operators.labels(source), verdict.reason == UNANNOUNCED);
         operators.conditions.set(&operators.subject(source), &verdict);
     }
@@ -93,7 +103,7 @@ impl SourceHealth {
     pub(super) fn gone(&self, source: &SourceId) {
         let Some(operators) = &self.0 else { return };
         operators.metrics.sources().gone(&operators.labels(source));
-        operators.signing_keys.iter().for_each(|watch| watch.forget(source));
+        operators.signing_keys.iter().for_each(|judge| judge.forget(source));
         operators.conditions.forget(&operators.subject(source));
     }
 }
