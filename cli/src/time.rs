@@ -50,21 +50,26 @@ pub fn in_words(time: Duration) -> String {
     if shown.is_empty() { "0 s".to_owned() } else { shown.join(" ") }
 }
 
-#[test]
-fn times_are_read_as_they_are_shown() {
-    for (text, seconds) in [("24h", 86_400), ("60s", 60), ("365d", 31_536_000), ("1h 30m", 5400)] {
-        let time: Time = text.parse().unwrap();
-        assert_eq!(time.0.as_secs(), seconds);
-        assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
-    }
-    assert!("soon".parse::<Time>().is_err() && "-1h".parse::<Time>().is_err());
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn a_person_is_told_the_two_largest_parts() {
-    let words = |seconds| in_words(Duration::from_secs(seconds));
-    assert_eq!(words(0), "0 s");
-    assert_eq!(words(59), "59 s");
-    assert_eq!(words(3600), "1 h");
-    assert_eq!(words(90_061), "1 d 1 h");
+    #[test]
+    fn times_are_read_as_they_are_shown() {
+        for (text, seconds) in [("24h", 86_400), ("60s", 60), ("365d", 31_536_000), ("1h 30m", 5400)] {
+            let time: Time = text.parse().unwrap();
+            assert_eq!(time.0.as_secs(), seconds);
+            assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
+        }
+        assert!("soon".parse::<Time>().is_err() && "-1h".parse::<Time>().is_err());
+    }
+
+    #[test]
+    fn a_person_is_told_the_two_largest_parts() {
+        let words = |seconds| in_words(Duration::from_secs(seconds));
+        assert_eq!(words(0), "0 s");
+        assert_eq!(words(59), "59 s");
+        assert_eq!(words(3600), "1 h");
+        assert_eq!(words(90_061), "1 d 1 h");
+    }
 }

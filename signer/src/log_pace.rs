@@ -29,10 +29,15 @@ impl LogPace {
     }
 }
 
-#[test]
-fn one_line_passes_and_the_rest_is_counted() {
-    let pace = LogPace::default();
-    assert_eq!([pace.may_log(), pace.may_log(), pace.may_log()], [Some(0), None, None]);
-    pace.0.lock().unwrap().last = None;
-    assert_eq!(pace.may_log(), Some(2));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_passes_and_the_rest_is_counted() {
+        let pace = LogPace::default();
+        assert_eq!([pace.may_log(), pace.may_log(), pace.may_log()], [Some(0), None, None]);
+        pace.0.lock().unwrap().last = None;
+        assert_eq!(pace.may_log(), Some(2));
+    }
 }

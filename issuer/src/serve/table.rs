@@ -162,7 +162,6 @@ impl DocumentTable {
                 return Err(TableError::RepeatedIssuer(set.issuer().clone()));
             }
         }
-        drop(positions);
         Ok(Self { policy, issuers })
     }
 
