@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::UNBROKEN_AT_MOST;
 use super::proven::{Interval, ProvenTime};
 
 /// No lifetime is taken for longer, whatever a header says: a year, which HTTP's own specification used to call "never
@@ -13,10 +14,10 @@ pub const LONGEST_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
 /// shorter one.
 const KEPT: usize = 8;
 
-/// The lifetimes that were served and are not over, the longest first and served the longest ago.
+/// The lifetimes that were served and may matter still, the longest first and served the longest ago.
 ///
-/// Each is forgotten once it has passed twice in observations that did not see it, or a longer one, served: a cache that
-/// we do not see may have handed it out, header and all, until its own time was over.
+/// Each is forgotten once, in observations that did not see it or a longer one served, as much time has passed as any
+/// relying party may have kept an answer that came with it, see [`ServedLifetime::kept_at_most`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CacheLifetimes(Vec<ServedLifetime>);
 
@@ -25,6 +26,20 @@ pub(super) struct CacheLifetimes(Vec<ServedLifetime>);
 pub(super) struct ServedLifetime {
     pub lifetime: Duration,
     pub unserved: ProvenTime,
+}
+
+impl ServedLifetime {
+    /// How long after it was served last an answer of this lifetime may be kept: a cache that we do not see may have
+    /// handed it out, header and all, until its own time was over, to a party that keeps what it gets for that time,
+    /// or of its own accord for `own`, whichever is longer.
+    pub fn kept_at_most(&self, own: Duration) -> Duration {
+        self.lifetime.saturating_add(self.lifetime.max(own))
+    }
+
+    /// Whether nobody keeps an answer of this lifetime any more who keeps one for `own` of its own accord.
+    pub fn is_over(&self, own: Duration) -> bool {
+        self.unserved.total >= self.kept_at_most(own)
+    }
 }
 
 impl CacheLifetimes {
@@ -46,9 +61,9 @@ impl CacheLifetimes {
         collected
     }
 
-    /// The longest time for which an answer may still be held.
+    /// The longest time for which an answer may still be held because of its header.
     pub fn longest(&self) -> Option<Duration> {
-        self.0.first().map(|longest| longest.lifetime)
+        self.0.iter().find(|kept| !kept.is_over(Duration::ZERO)).map(|longest| longest.lifetime)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &ServedLifetime> {
@@ -96,6 +111,6 @@ impl CacheLifetimes {
     }
 
     fn forget(&mut self) {
-        self.0.retain(|kept| kept.unserved.total < kept.lifetime.saturating_mul(2));
+        self.0.retain(|kept| !kept.is_over(UNBROKEN_AT_MOST));
     }
 }

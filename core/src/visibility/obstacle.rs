@@ -139,11 +139,11 @@ impl VisibilityRecord {
     }
 
     /// The wait that is kept when `asked` is asked for. A cache in front, perhaps one that we do not see, may hand out
-    /// the set without the key for the longest lifetime; whoever got it there last keeps it for `asked` or for that
-    /// lifetime, whichever is longer.
+    /// the set without the key for as long as it was served with; whoever got it there last keeps it for `asked` or for
+    /// that lifetime, whichever is longer. A lifetime that was served last before all of that is over asks for nothing.
     pub fn wait(&self, asked: Duration) -> Duration {
-        let longest = self.longest_lifetime().unwrap_or_default();
-        longest.saturating_add(asked.max(longest))
+        let matter = self.lifetimes().filter(|served| !served.is_over(asked));
+        matter.map(|served| served.kept_at_most(asked)).max().unwrap_or(asked)
     }
 }
 

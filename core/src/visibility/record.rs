@@ -47,7 +47,7 @@ pub struct ViewRecord {
     /// The keys that some edge showed then, or that were seen before the writer's last restart.
     #[serde(default)]
     pub keys: BTreeMap<KeyId, KeyRecord>,
-    /// The times for which answers of this view may still be held by caches, the longest first.
+    /// The times for which answers of this view may be held, the longest first.
     #[serde(default)]
     lifetimes: Vec<LifetimeRecord>,
 }
@@ -122,11 +122,15 @@ impl VisibilityRecord {
         self.views.iter().map(|(name, view)| (name.as_str(), view))
     }
 
-    /// The longest time for which an answer may still be held by a cache, of whatever view.
+    /// The longest time for which an answer may still be held because of its header, of whatever view.
     pub fn longest_lifetime(&self) -> Option<Duration> {
+        longest(self.lifetimes())
+    }
+
+    /// Every lifetime that may matter still, of whatever view.
+    pub(super) fn lifetimes(&self) -> impl Iterator<Item = ServedLifetime> {
         let views = self.views.values().flat_map(|view| &view.lifetimes);
-        let longest = views.chain(&self.former_lifetimes).map(|lifetime| lifetime.seconds).max();
-        longest.map(Duration::from_secs)
+        views.chain(&self.former_lifetimes).map(ServedLifetime::from)
     }
 
     /// How far apart two observations may be and still connect.
@@ -198,9 +202,9 @@ impl ViewRecord {
         self.edges.values().filter(|edge| matches!(edge, EdgeRecord::Read { .. })).count()
     }
 
-    /// The longest time for which an answer of this view may still be held by a cache.
+    /// The longest time for which an answer of this view may still be held because of its header.
     pub fn longest_lifetime(&self) -> Option<Duration> {
-        self.lifetimes.iter().map(|lifetime| Duration::from_secs(lifetime.seconds)).max()
+        longest(self.lifetimes.iter().map(ServedLifetime::from))
     }
 }
 
@@ -237,6 +241,10 @@ impl From<&LifetimeRecord> for ServedLifetime {
             unserved: ProvenTime::before_restart(Duration::from_secs(record.unserved_seconds)),
         }
     }
+}
+
+fn longest(lifetimes: impl Iterator<Item = ServedLifetime>) -> Option<Duration> {
+    lifetimes.filter(|served| !served.is_over(Duration::ZERO)).map(|served| served.lifetime).max()
 }
 
 /// What makes others wait is never rounded down.

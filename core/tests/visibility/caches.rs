@@ -280,6 +280,25 @@ proptest! {
     }
 }
 
+/// The key is published, and right then a shorter lifetime is served: a cache that is not listed has the old set for the
+/// longer one, and a party that keeps sets of its own accord gets it there last.
+#[test]
+fn a_lifetime_that_ends_as_a_key_is_published_is_waited_for() {
+    for seed in 0..100 {
+        let mut world = World::new(seed);
+        for op in [
+            Op::Watch { periods: 168 },
+            Op::Publish(true),
+            Op::Serve { lifetime: 0 },
+            Op::Watch { periods: 40 },
+        ] {
+            let refusals = world.run(&op);
+            assert!(refusals.iter().all(|(party, _)| is_restarted(*party)), "{refusals:?} with {seed}");
+        }
+        assert!(world.said_yes > 0);
+    }
+}
+
 /// The simulation is not empty: keys pass in time, and the parties that no wait helps refuse them.
 #[test]
 fn a_key_passes_after_the_wait_and_a_party_that_reads_once_refuses_it() {

@@ -34,6 +34,26 @@ fn a_lifetime_is_forgotten_once_nobody_can_hold_what_was_served_with_it() {
     assert_eq!(longest(&record), Some(60));
 }
 
+/// A cache that nobody sees handed the set without the key out for ten minutes, to a party that keeps it for fifteen.
+#[test]
+fn a_lifetime_counts_for_as_long_as_a_party_keeps_of_its_own_accord_what_came_with_it() {
+    let mut record = record();
+    record.observe(observation(&[kept_for(&[1], 600)]));
+    later(&mut record, &[kept_for(&[1], 0)]);
+    for unserved in (0..1500).step_by(60) {
+        assert_eq!(record.record().wait(seconds(900)), seconds(1500), "{unserved} s");
+        assert_eq!(longest(&record), (unserved < 1200).then_some(600), "{unserved} s");
+        later(&mut record, &[kept_for(&[1], 0)]);
+    }
+    assert_eq!(record.record().wait(seconds(900)), seconds(900));
+    let later_by_an_hour = restarted(&record);
+    assert_eq!(
+        later_by_an_hour.record().wait(seconds(3600)),
+        seconds(4200),
+        "a more cautious wait still counts it"
+    );
+}
+
 #[test]
 fn a_lifetime_that_is_served_again_starts_again_and_one_that_may_be_served_waits() {
     let mut record = record();
