@@ -37,6 +37,7 @@ mod signing_key;
 pub mod source;
 pub mod state;
 mod tasks;
+mod turns;
 pub mod uploads;
 pub mod visibility;
 

@@ -20,6 +20,7 @@ use crate::index::Publication;
 use crate::leadership::Leading;
 use crate::metrics::Metrics;
 use crate::published_history::PublishedHistory;
+use crate::turns::Turns;
 use crate::visibility::ObservationEvent;
 
 mod said;
@@ -28,6 +29,10 @@ mod served;
 /// How long after a change the first look waits: targets are being written meanwhile, and a look would report
 /// what is about to be put right.
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// Each look is several connections with TLS. A second or two pass in one over the widest network, so that a thousand
+/// issuers are done within the usual minute.
+static LOOKS: Turns = Turns::new(16, Duration::from_secs(30));
 
 /// The holder that is this process itself, in [`OutsideView::holders`].
 pub const OURSELVES: &str = "";
@@ -106,7 +111,10 @@ impl Outside {
             let publication = self.publications.borrow_and_update().clone();
             nonce = nonce.wrapping_add(1);
             let good = match publication.filter(|_| leading) {
-                Some(publication) => self.look(&publication, &mut memories, nonce).await,
+                Some(publication) => {
+                    let _turn = LOOKS.take().await;
+                    self.look(&publication, &mut memories, nonce).await
+                }
                 None => {
                     memories.clear();
                     true

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -20,6 +20,7 @@ use self::watch::Watch;
 use super::SourceError;
 use super::parts::Parts;
 use super::reporter::SourceReporter;
+use crate::turns::Turns;
 
 mod scan;
 mod watch;
@@ -66,12 +67,8 @@ impl fmt::Display for FilesSource {
     }
 }
 
-/// Thousands of issuers that begin together look one after another: each look at once would be a thread, and the memory
-/// of its stack stays. One that hangs keeps its turn; whoever has waited for one for [`LONGEST_WAIT`] looks without.
-static LOOKS: Semaphore = Semaphore::const_new(8);
-
-/// See [`LOOKS`].
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Each look is a thread.
+static LOOKS: Turns = Turns::new(8, Duration::from_secs(30));
 
 /// A [`FilesSource`] whose paths all exist.
 #[derive(Debug)]
@@ -101,7 +98,7 @@ impl Files {
         loop {
             let names = self.parts.names().map(str::to_owned).collect();
             let paths = self.paths.clone();
-            let turn = timeout(LONGEST_WAIT, LOOKS.acquire()).await;
+            let turn = LOOKS.take().await;
             let look = spawn_blocking(move || {
                 let looked = look(watch, &paths, &names);
                 drop(turn);
