@@ -88,8 +88,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Runs until every source is gone.
-    pub async fn run(mut self) {
+    /// Runs until every source is gone. `changed` is told when there is something else to serve.
+    pub async fn run(mut self, changed: mpsc::Sender<()>) {
         let started = Instant::now();
         let mut counted = started;
         let mut first_seen = BTreeMap::new();
@@ -122,7 +122,10 @@ impl Collector {
                 }
                 publication = self.index.publish();
             }
-            self.send(publication, &mut first_seen);
+            if self.send(publication, &mut first_seen) {
+                // Several changes before whoever serves looks are one.
+                let _ = changed.try_send(());
+            }
             if let Some(learned) = learned {
                 // Whoever asked may have ended.
                 let _ = learned.send(());
@@ -221,21 +224,28 @@ impl Collector {
         true
     }
 
-    fn send(&self, publication: Option<Arc<Publication>>, first_seen: &mut BTreeMap<KeyId, Timestamp>) {
+    /// Whether it is another publication than before.
+    fn send(
+        &self,
+        publication: Option<Arc<Publication>>,
+        first_seen: &mut BTreeMap<KeyId, Timestamp>,
+    ) -> bool {
+        let is_published = publication.is_some();
         let mut changed = false;
-        self.publications.send_if_modified(|current| {
+        let is_other = self.publications.send_if_modified(|current| {
             let differs = *current != publication;
             if differs {
                 changed =
                     current.as_ref().map(|p| &p.documents) != publication.as_ref().map(|p| &p.documents);
-                current.clone_from(&publication);
+                *current = publication;
             }
             differs
         });
         // A key may change its state without a byte of the documents being changed by it.
-        if publication.is_some() {
+        if is_published {
             self.report(changed, first_seen);
         }
+        is_other
     }
 
     fn report(&self, changed: bool, first_seen: &mut BTreeMap<KeyId, Timestamp>) {

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use crate::collect::Collector;
 use crate::conditions::ConditionStore;
 use crate::config::{ConfigError, IssuerConfig};
-use crate::index::{Index, Publication};
+use crate::index::Index;
 use crate::leadership::Leading;
 use crate::metrics::Metrics;
 use crate::outside::Outside;
@@ -175,13 +175,11 @@ impl Issuer {
     /// Starts its tasks. `changed` is told when there is something else to serve.
     pub fn spawn(self, changed: &mpsc::Sender<()>) -> IssuerTasks {
         let mut tasks = IssuerTasks::default();
-        let publications = self.pace.publications.clone();
-        tasks.watching.spawn("the announcement of documents", announce(publications, changed.clone()));
         for source in self.sources {
             let name = format!("source {}", source.id().name);
             tasks.watching.spawn(name, source.run(self.events.clone(), self.health.clone()));
         }
-        tasks.watching.spawn("the collector of keys", self.collector.run());
+        tasks.watching.spawn("the collector of keys", self.collector.run(changed.clone()));
         for reconciler in self.reconcilers {
             let name = format!("the writer to target {}", reconciler.name);
             tasks.writing.spawn(name, self.pace.clone().run(reconciler));
@@ -195,10 +193,13 @@ impl Issuer {
             tasks.watching.spawn("the outside view", outside.run());
         }
         let (keeper, observations) = (self.keeper, self.observations);
-        tasks.watching.spawn("the visibility record", async move {
-            keeper.run().await;
-            drop(observations);
-        });
+        match keeper.is_needed(&observations) {
+            false => keeper.rest(),
+            true => tasks.watching.spawn("the visibility record", async move {
+                keeper.run().await;
+                drop(observations);
+            }),
+        }
         tasks
     }
 }
@@ -218,15 +219,6 @@ impl IssuerTasks {
         tokio::select! {
             lost = self.writing.ended() => lost,
             lost = self.watching.ended() => lost,
-        }
-    }
-}
-
-/// Tells whoever serves that something changed; several changes before it looks are one.
-async fn announce(mut publications: watch::Receiver<Option<Arc<Publication>>>, changed: mpsc::Sender<()>) {
-    while publications.changed().await.is_ok() {
-        if let Err(mpsc::error::TrySendError::Closed(())) = changed.try_send(()) {
-            return;
         }
     }
 }

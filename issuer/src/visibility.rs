@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_cluster::cell::{Cell, CellError, Stored};
-use chancery_core::visibility::{Observation, OriginObservation, RecordReader};
+use chancery_core::visibility::{Observation, OriginObservation, RecordReader, Visibility};
 use chancery_core::{IssuerUrl, KeyId, PublicKey};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -137,6 +137,19 @@ impl Keeper {
     pub fn nothing_known(settings: &RecordSettings) -> watch::Sender<VisibilitySnapshot> {
         let reader = RecordReader::default();
         watch::Sender::new(VisibilitySnapshot::read(reader, Instant::now(), settings.usual_wait))
+    }
+
+    /// Whether somebody may tell it something, by another sender than `observations`, or reads what it keeps.
+    pub fn is_needed(&self, observations: &mpsc::Sender<Box<ObservationEvent>>) -> bool {
+        self.cell.is_some() || observations.strong_count() > 1
+    }
+
+    /// Shows that nobody looks, instead of running for it.
+    pub fn rest(&self) {
+        let views = self.settings.views.iter().map(String::as_str);
+        let record = Visibility::new(views, self.settings.longest_gap).record();
+        let snapshot = VisibilitySnapshot::observed(record, Instant::now(), self.settings.usual_wait);
+        self.snapshots.send_replace(snapshot);
     }
 
     /// Runs until nobody is left who could observe anything.

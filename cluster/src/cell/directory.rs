@@ -13,6 +13,7 @@ use chancery_files::{
     Access, Bounds, FileError, LockFile, NewFile, read_blocking, remove_leftovers, replace_blocking, within,
 };
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::{ByteSwap, CellError, StoreMode, StoredBytes, Version};
 use crate::limits;
@@ -31,6 +32,9 @@ const SWAP_OF_OTHERS: Duration = Duration::from_secs(2);
 pub(super) struct Directory {
     path: PathBuf,
     is_shared: bool,
+    /// The turn of one swap. Those that wait for theirs have no thread yet, and their time has not begun.
+    turn: Arc<AsyncMutex<()>>,
+    /// Held by the work itself, which goes on when nobody waits for it any more.
     writing: Arc<Mutex<()>>,
     /// Dropping it gives the lock back.
     _lock: Option<Arc<LockFile>>,
@@ -55,7 +59,7 @@ impl Directory {
             error => CellError::File(error),
         })?;
         let is_shared = mode == StoreMode::Shared;
-        Ok(Self { path: path.to_owned(), is_shared, writing: Arc::default(), _lock })
+        Ok(Self { path: path.to_owned(), is_shared, turn: Arc::default(), writing: Arc::default(), _lock })
     }
 
     pub fn place(&self, name: &str) -> String {
@@ -74,6 +78,7 @@ impl Directory {
         bytes: Vec<u8>,
         expected: Option<&Version>,
     ) -> Result<ByteSwap, CellError> {
+        let _turn = self.turn.lock().await;
         let (expected, writing) = (expected.cloned(), self.writing.clone());
         let place = self.file(name);
         let path = place.clone();

@@ -11,8 +11,10 @@ use crate::KeyId;
 /// What is known of one view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ObservedView {
-    keys: BTreeMap<KeyId, ProvenTime>,
-    edges: BTreeMap<String, EdgeObservation>,
+    /// Boxed: a node of the map has room for eleven, and most issuers have one or two.
+    keys: BTreeMap<KeyId, Box<ProvenTime>>,
+    /// By name.
+    edges: Vec<(String, EdgeObservation)>,
     origins: BTreeMap<String, Origin>,
     lifetimes: CacheLifetimes,
     /// Time since the end of the last observation; `None` before the first one of this process.
@@ -31,12 +33,12 @@ struct Origin {
 impl ObservedView {
     /// What was known before a restart.
     pub fn restored(keys: impl IntoIterator<Item = (KeyId, Duration)>, lifetimes: CacheLifetimes) -> Self {
-        let keys = keys.into_iter().map(|(kid, total)| (kid, ProvenTime::before_restart(total)));
+        let keys = keys.into_iter().map(|(kid, total)| (kid, Box::new(ProvenTime::before_restart(total))));
         Self { keys: keys.collect(), lifetimes, ..Self::default() }
     }
 
     pub fn keys(&self) -> impl Iterator<Item = (&KeyId, &ProvenTime)> {
-        self.keys.iter()
+        self.keys.iter().map(|(kid, time)| (kid, time.as_ref()))
     }
 
     /// What each edge said last, the origins that are not too old among them.
@@ -77,7 +79,7 @@ impl ObservedView {
         bounds: Bounds,
     ) -> Vec<Change> {
         let Bounds { longest_gap, longest_lifetime } = bounds;
-        self.edges = edges;
+        self.edges = edges.into_iter().collect();
         self.unread_for = Some(Duration::ZERO);
         self.origins.retain(|_, origin| origin.unread_for <= longest_gap);
         let mut changes = Vec::new();
@@ -126,16 +128,16 @@ impl ObservedView {
 }
 
 /// Takes their time from the keys that an edge does not show.
-fn gaps(keys: &mut BTreeMap<KeyId, ProvenTime>, edge: &str, shown: &BTreeSet<KeyId>) -> Vec<Change> {
+fn gaps(keys: &mut BTreeMap<KeyId, Box<ProvenTime>>, edge: &str, shown: &BTreeSet<KeyId>) -> Vec<Change> {
     let mut changes = Vec::new();
     for (kid, time) in keys.iter_mut().filter(|(kid, time)| !time.is_nothing() && !shown.contains(*kid)) {
         changes.push(Change::Gap { kid: kid.clone(), edge: edge.to_owned(), after: time.total });
-        *time = ProvenTime::default();
+        **time = ProvenTime::default();
     }
     changes
 }
 
-pub(super) fn read(edges: &BTreeMap<String, EdgeObservation>) -> impl Iterator<Item = (&String, &EdgeKeys)> {
+pub(super) fn read(edges: &[(String, EdgeObservation)]) -> impl Iterator<Item = (&String, &EdgeKeys)> {
     edges.iter().filter_map(|(name, edge)| match edge {
         EdgeObservation::Read(keys) => Some((name, keys)),
         EdgeObservation::Unreadable(_) => None,
