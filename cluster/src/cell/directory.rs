@@ -13,7 +13,7 @@ use chancery_files::{
     Access, Bounds, FileError, LockFile, NewFile, read_blocking, remove_leftovers, replace_blocking, within,
 };
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::Semaphore;
 
 use super::{ByteSwap, CellError, StoreMode, StoredBytes, Version};
 use crate::limits;
@@ -27,13 +27,16 @@ const BOUNDS: Bounds = Bounds::regular(16 << 20, limits::FILE);
 /// How long a swap waits for that of another process, which takes milliseconds.
 const SWAP_OF_OTHERS: Duration = Duration::from_secs(2);
 
+/// How many swaps have a thread. One works, and a few are ready to.
+const TURNS: usize = 8;
+
 /// A directory, locked if this process alone may write there.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     is_shared: bool,
-    /// The turn of one swap. Those that wait for theirs have no thread yet, and their time has not begun.
-    turn: Arc<AsyncMutex<()>>,
+    /// The turns of swaps. Those that wait for theirs have no thread yet, and their time has not begun.
+    turns: Arc<Semaphore>,
     /// Held by the work itself, which goes on when nobody waits for it any more.
     writing: Arc<Mutex<()>>,
     /// Dropping it gives the lock back.
@@ -59,7 +62,8 @@ impl Directory {
             error => CellError::File(error),
         })?;
         let is_shared = mode == StoreMode::Shared;
-        Ok(Self { path: path.to_owned(), is_shared, turn: Arc::default(), writing: Arc::default(), _lock })
+        let turns = Arc::new(Semaphore::new(TURNS));
+        Ok(Self { path: path.to_owned(), is_shared, turns, writing: Arc::default(), _lock })
     }
 
     pub fn place(&self, name: &str) -> String {
@@ -78,7 +82,7 @@ impl Directory {
         bytes: Vec<u8>,
         expected: Option<&Version>,
     ) -> Result<ByteSwap, CellError> {
-        let _turn = self.turn.lock().await;
+        let _turn = self.turns.acquire().await;
         let (expected, writing) = (expected.cloned(), self.writing.clone());
         let place = self.file(name);
         let path = place.clone();
