@@ -10,7 +10,7 @@ use crate::error::{Class, ExchangeError, Stage};
 use crate::limits;
 use crate::token::UnverifiedToken;
 
-mod wording;
+pub(crate) mod wording;
 
 /// Audiences by which an API server knows the tokens that open it. Such a token goes nowhere else
 /// (draft-ietf-wimse-workload-identity-practices section 5.7).
