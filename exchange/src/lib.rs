@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`token`] | [`UnverifiedToken`]: what a subject token says of itself |
 //! | [`preflight`] | a token held against what the other side expects, the differences in words |
-//! | [`subject`] | where subject tokens come from: a file, a ServiceAccount, a pipeline, a variable |
+//! | [`subject`] | where subject tokens come from: a file, a ServiceAccount, a pipeline, a variable, SPIFFE (feature `spiffe`) |
 //! | [`service_account`] | ServiceAccounts and TokenRequest as values |
 //! | `cluster` | the same over a client of Kubernetes (feature `kube`) |
 //! | [`provider`] | AWS STS, Entra, Google STS, RFC 8693, RFC 7523, nobody at all |

@@ -21,8 +21,11 @@ mod fake;
 mod google;
 mod keys;
 mod parsers;
+mod pipelines;
 mod secrets;
 mod servers;
 mod sources;
 mod templates;
 mod tenants;
+#[cfg(feature = "spiffe")]
+mod workload_api;
