@@ -20,6 +20,7 @@ mod disk;
 mod fake;
 mod google;
 mod keys;
+mod matrix;
 mod parsers;
 mod pipelines;
 mod secrets;

@@ -9,10 +9,14 @@ use serde_json::{Value, json};
 use crate::fake::issuer::{claims, token, verify};
 use crate::fake::{Call, Fake, Reply};
 
-const AUDIENCE: &str = "api://A B";
+const AUDIENCE: &str = "api://AzureADTokenExchange";
 
-/// The three, by what their agents and documents say of the request: a token of `asked`, or why not.
 fn pipelines(call: &Call) -> Reply {
+    answer(call, &|audience| token(&claims(audience)))
+}
+
+/// The three, by what their agents and documents say of the request: a token, or why not. Azure's are for Azure alone.
+pub fn answer(call: &Call, mint: &dyn Fn(&str) -> String) -> Reply {
     let authorization = call.headers.get("authorization").map_or("", |value| value.to_str().unwrap());
     let refused = |status| Reply::json(status, &json!({ "message": "no" }));
     let query = call.uri.split_once('?').map_or("", |(_, query)| query);
@@ -34,14 +38,14 @@ fn pipelines(call: &Call) -> Reply {
         _ => return refused(401),
     };
     let Some((name, audience)) = asked else { return refused(400) };
-    Reply::json(200, &json!({ name: token(&claims(&audience)) }))
+    Reply::json(200, &json!({ name: mint(&audience) }))
 }
 
-fn job(pipeline: Pipeline, environment: &Environment) -> JobToken {
+pub fn job(pipeline: Pipeline, environment: &Environment) -> JobToken {
     JobToken::new(pipeline, environment, Transport::new(TransportOptions::default()).unwrap()).unwrap()
 }
 
-fn environment(fake: &Fake, permission: &str) -> Environment {
+pub fn environment(fake: &Fake, permission: &str) -> Environment {
     let (github, azure) = (format!("{}/github?v=2", fake.url), format!("{}/azure?x=1", fake.url));
     let buildkite = format!("{}/v3/", fake.url);
     Environment::given([

@@ -16,13 +16,13 @@ use crate::aws::runner;
 use crate::fake::issuer::{Given, claims, forged, token, verify};
 use crate::fake::{Call, Fake, Reply};
 
-fn values(username: &str, params: &[(&str, &str)]) -> Values {
+pub fn values(username: &str, params: &[(&str, &str)]) -> Values {
     let params: BTreeMap<String, String> =
         params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Values { username: username.to_owned(), params, ..Values::default() }
 }
 
-fn template(preset: Preset, fake: &Fake, values: Values) -> HttpTemplate {
+pub fn template(preset: Preset, fake: &Fake, values: Values) -> HttpTemplate {
     preset.template(operator_server(&fake.url).unwrap(), values).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn chain(template: HttpTemplate, subject: String) -> Chain {
 }
 
 /// The token in `Authorization`, and the user where there is one.
-fn authorization(call: &Call) -> Option<(String, String)> {
+pub fn authorization(call: &Call) -> Option<(String, String)> {
     let value = call.headers.get("authorization")?.to_str().ok()?;
     if let Some(bearer) = value.strip_prefix("Bearer ") {
         return Some((String::new(), bearer.to_owned()));
@@ -42,14 +42,14 @@ fn authorization(call: &Call) -> Option<(String, String)> {
 }
 
 /// What the server was asked for is what it expects, and the token is the issuer's.
-fn is_right(token: &str) -> bool {
+pub fn is_right(token: &str) -> bool {
     // The audience is the server's URL, which the fake does not know before it runs.
     let audience =
         chancery_exchange::UnverifiedToken::parse(token).map(|token| token.claims().aud.0[0].clone());
     audience.is_ok_and(|audience| verify(token, &audience).is_ok())
 }
 
-fn quay(call: &Call) -> Reply {
+pub fn quay(call: &Call) -> Reply {
     let Some((user, token)) = authorization(call) else {
         return Reply::json(401, &json!({ "error": "no user" }));
     };

@@ -21,10 +21,9 @@ use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
 use crate::aws::runner;
-use crate::fake::issuer::{claims, token, typed, verify};
+use crate::fake::issuer::{SPIFFE_ID as APP, claims, token, typed, verify};
 
 const AUDIENCE: &str = "https://as.example/";
-const APP: &str = "spiffe://example.org/ns/team-a/sa/app";
 const OTHER: &str = "spiffe://example.org/ns/team-a/sa/other";
 
 /// `JWTSVIDRequest` of workload.proto.
@@ -55,7 +54,7 @@ struct Svid {
 }
 
 /// What makes a token of an identity for an audience.
-type Mint = fn(&str, &str) -> String;
+type Mint = dyn Fn(&str, &str) -> String + Send + Sync;
 
 /// An agent, and what it knows of whoever connects.
 #[derive(Clone)]
@@ -63,10 +62,10 @@ struct Agent {
     /// How many calls it has no entry for yet.
     unknown: Arc<Mutex<usize>>,
     asked: Arc<Mutex<Vec<Asked>>>,
-    mint: Mint,
+    mint: Arc<Mint>,
 }
 
-struct Running {
+pub struct Running {
     agent: Agent,
     socket: PathBuf,
     task: JoinHandle<()>,
@@ -121,11 +120,11 @@ impl UnaryService<Asked> for Agent {
 }
 
 impl Running {
-    fn start(mint: Mint) -> Self {
+    pub fn start(mint: impl Fn(&str, &str) -> String + Send + Sync + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("agent.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let agent = Agent { unknown: Arc::default(), asked: Arc::default(), mint };
+        let agent = Agent { unknown: Arc::default(), asked: Arc::default(), mint: Arc::new(mint) };
         let answering = agent.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -148,7 +147,7 @@ impl Running {
         Self { agent, socket, task, _folder: folder }
     }
 
-    fn source(&self, wanted: Option<&str>) -> WorkloadApi {
+    pub fn source(&self, wanted: Option<&str>) -> WorkloadApi {
         let socket = format!("unix://{}", self.socket.display());
         let environment = Environment::given([("SPIFFE_ENDPOINT_SOCKET", socket.as_str())]);
         WorkloadApi::new(&environment, wanted.map(|id| id.parse().unwrap())).unwrap()
@@ -230,19 +229,20 @@ async fn an_agent_that_says_nothing_is_waited_for_no_longer_than_its_time() {
 /// A WIT says by which key its bearer proves itself (draft-ietf-wimse-workload-creds), and has no audience.
 #[tokio::test]
 async fn a_wit_is_no_bearer_token() {
-    for mint in [
-        (|id, audience| {
+    let wits: [fn(&str, &str) -> String; 2] = [
+        |id, audience| {
             let mut claims = claims(audience);
             claims["sub"] = id.into();
             typed("wit+jwt", &claims)
-        }) as Mint,
+        },
         |id, audience| {
             let mut claims = claims(audience);
             claims["sub"] = id.into();
             claims["cnf"] = serde_json::json!({ "jwk": { "kty": "EC" } });
             token(&claims)
         },
-    ] {
+    ];
+    for mint in wits {
         let agent = Running::start(mint);
         let error = runner().run(&agent.chain()).await.unwrap_err();
         assert_eq!((error.class(), error.code()), (Class::Permanent, "subject-token-unsuitable"), "{error}");

@@ -21,6 +21,14 @@ pub const SUBJECT: &str = "system:serviceaccount:team-a:app";
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(KeySize::Rsa2048).unwrap());
 static STRANGER: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(KeySize::Rsa2048).unwrap());
 
+/// The same workload as SPIFFE knows it.
+pub const SPIFFE_ID: &str = "spiffe://example.org/ns/team-a/sa/app";
+
+/// Whether a trust of the stand-ins is for whom a token is for.
+pub fn is_trusted(claims: &Value) -> bool {
+    [SUBJECT, SPIFFE_ID].contains(&claims["sub"].as_str().unwrap_or_default())
+}
+
 pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
