@@ -24,6 +24,7 @@
 //! | [`error`](mod@error) | what failed, sorted by what can be done |
 //! | [`key`] | the name of a credential in the cache |
 //! | [`cache`] | one exchange at a time for each key, renewed before it ends |
+//! | [`metrics`] | how often whom it gave what |
 //! | [`disk`] | the same in files, for commands that begin anew each time |
 //! | [`chain`] | all of it in order, with what is tried again |
 //! | [`tenancy`] | Flux's RFC-0010: a ServiceAccount's annotations into an identity |
@@ -50,6 +51,7 @@ pub mod git;
 pub mod key;
 pub mod kubelet;
 pub mod limits;
+pub mod metrics;
 pub mod oauth;
 pub mod output;
 pub mod preflight;

@@ -171,7 +171,7 @@ async fn shared(chain: Chain, condition: Condition, runner: &Runner) -> u64 {
             let mut chain = chain.clone();
             identity.clone_into(&mut chain.labels.identity);
             let (key, labels) = (chain.key(runner.transport()), chain.labels.clone());
-            let ask = Ask { key, labels, remaining: std::time::Duration::ZERO };
+            let ask = Ask::new(key, labels);
             let chain = Arc::new(chain);
             given += u64::from(cache.credential(&ask, || runner.exchanging(&chain)).await.is_ok());
         }
