@@ -33,8 +33,9 @@ prerequisites: ## says what of the programs that the tests need is missing
 test: prerequisites servers ## every test, on real servers
 	cargo test --workspace --no-fail-fast $$(tests/servers/install --features)
 
-soak: ## takes each rule of what is published away and says which test notices; fails where none does
+soak: ## takes each rule of what is published away and says which test notices; then changes what others write, a minute for each reader
 	core/tests/histories/removed_rules
+	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check

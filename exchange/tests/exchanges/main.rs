@@ -16,6 +16,7 @@ mod aws;
 mod azure;
 #[cfg(feature = "kube")]
 mod cluster;
+mod corpus;
 mod disk;
 mod fake;
 mod google;
