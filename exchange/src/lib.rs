@@ -31,6 +31,7 @@
 //! | [`eks`], [`git`] | tokens of EKS's clusters, logins of Azure DevOps and CodeCommit |
 //! | [`output`] | credentials in the forms that tools read |
 //! | `agent` | the same over HTTP, as clouds' SDKs fetch it (feature `agent`) |
+//! | `bridge` | the same for the SDK of AWS for Rust (feature `aws-sdk`) |
 //! | [`kubelet`] | the same as an image credential provider of kubelet |
 //! | [`explain`](mod@explain) | a chain step by step, and the trust that would make it pass |
 //! | [`transport`] | the one way out |
@@ -38,6 +39,8 @@
 
 #[cfg(feature = "agent")]
 pub mod agent;
+#[cfg(feature = "aws-sdk")]
+pub mod bridge;
 pub mod cache;
 pub mod chain;
 #[cfg(feature = "kube")]

@@ -131,11 +131,17 @@ impl SourceChoice {
 }
 
 /// That nobody said where the token is, and the environment does not either.
-pub fn unchosen() -> ExchangeError {
+pub fn unchosen(environment: &Environment) -> ExchangeError {
+    let remedy = match environment.text("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
+        Some(_) => {
+            "what gives keys to this pod alone, as EKS Pod Identity does, gives no token to exchange: project one with the target's audience, and name it"
+        }
+        None => "name it, as --source file:/var/run/secrets/tokens/sts",
+    };
     ExchangeError::new(Class::Source, Stage::Source, "no-source")
         .came("nothing says where the subject token is")
         .expected("--source, AWS_WEB_IDENTITY_TOKEN_FILE, AZURE_FEDERATED_TOKEN_FILE, a pipeline, or SPIFFE_ENDPOINT_SOCKET")
-        .remedy("name it, as --source file:/var/run/secrets/tokens/sts")
+        .remedy(remedy)
 }
 
 #[cfg(test)]

@@ -129,7 +129,11 @@ impl Way {
             self.to.suits(registry)?;
         }
         let provider = self.provider(environment, registry.as_ref())?;
-        let source = self.source.clone().or_else(|| SourceChoice::usual(environment)).ok_or_else(unchosen)?;
+        let source = self
+            .source
+            .clone()
+            .or_else(|| SourceChoice::usual(environment))
+            .ok_or_else(|| unchosen(environment))?;
         let audience = provider.audience();
         let around = Surroundings {
             cluster: ClusterChoice {

@@ -140,6 +140,7 @@ async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
     .await;
     let of_vault = template(Preset::Vault, &vault, values("", &[("role", "app")]));
     let subject = token(&claims(&of_vault.audience));
+    assert!(vault.calls().iter().all(|call| !call.headers.contains_key("x-vault-namespace")));
     // Sealed, and then not any more.
     vault.script([Reply::json(503, &json!({ "errors": ["Vault is sealed"] }))]);
     let credential = runner().run(&chain(of_vault.clone(), subject)).await.unwrap();
@@ -147,4 +148,32 @@ async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
     let stranger = forged(&claims(&of_vault.audience));
     let error = runner().run(&chain(of_vault, stranger)).await.unwrap_err();
     assert!(error.to_string().contains("error validating claims"), "{error}");
+}
+
+#[tokio::test]
+async fn vault_is_told_the_namespace_and_nobody_else_is() {
+    let vault = Fake::start(|call| {
+        let namespace = call.headers.get("x-vault-namespace").map(|value| value.to_str().unwrap().to_owned());
+        match namespace.as_deref() {
+            Some("team-a/prod") => {
+                Reply::json(200, &json!({ "auth": { "client_token": "hvs.x", "lease_duration": 1200 } }))
+            }
+            other => Reply::json(404, &json!({ "errors": [format!("no handler for route in {other:?}")] })),
+        }
+    })
+    .await;
+    let of = |namespace: &str| {
+        let values = values("", &[("role", "app"), ("namespace", namespace)]);
+        Preset::Vault.template(operator_server(&vault.url).unwrap(), values)
+    };
+    let right = of("team-a/prod").unwrap();
+    let subject = token(&claims(&right.audience));
+    runner().run(&chain(right.clone(), subject.clone())).await.unwrap();
+    let error = runner().run(&chain(of("team-b").unwrap(), subject.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("team-b"), "{error}");
+    assert_eq!(of("a\nb").unwrap_err().code(), "template-parameter");
+    let without_preset = HttpTemplate { preset: None, ..right.clone() };
+    let (one, other) = (chain(right, subject.clone()), chain(without_preset.clone(), subject.clone()));
+    assert_ne!(one.key(runner().transport()), other.key(runner().transport()), "they are given other tokens");
+    runner().run(&chain(without_preset, subject)).await.unwrap_err();
 }

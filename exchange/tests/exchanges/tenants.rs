@@ -326,3 +326,41 @@ async fn c_15_each_object_has_its_own_counts_until_it_is_gone() {
     metrics.forget("Bucket", "team-a", "two");
     assert!(!metrics.render().unwrap().contains("\"two\""));
 }
+
+#[cfg(feature = "aws-sdk")]
+#[tokio::test]
+async fn r0_19_r0_24_an_sdk_is_given_the_same_keys_and_never_keeps_what_is_gone() {
+    use aws_credential_types::provider::ProvideCredentials as _;
+    use chancery_exchange::bridge::AwsBridge;
+
+    let world = world().await;
+    let (cluster, sts, tenants) = (world.cluster, world.sts, Arc::new(world.tenants));
+    let bridge = AwsBridge::of_tenant(tenants.clone(), operation(Some("app")));
+    let keys = bridge.provide_credentials().await.unwrap();
+    let given = tenants.credential(&operation(Some("app"))).await.unwrap();
+    let CredentialKind::Aws(own) = &given.kind else { panic!() };
+    assert_eq!(
+        (keys.access_key_id(), keys.secret_access_key(), keys.session_token()),
+        (own.access_key_id.as_str(), own.secret_access_key.expose(), Some("SESSION"))
+    );
+    assert_eq!(keys.expiry(), Some(given.expires_at.into()));
+    assert_eq!(sts.count(), 1, "one exchange for both");
+    assert_eq!(tenants.cache.purge(&Purge::All), 1);
+    bridge.provide_credentials().await.unwrap();
+    assert_eq!(sts.count(), 2, "a purge counts at the next call");
+    cluster.accounts.lock().unwrap().clear();
+    let error = bridge.provide_credentials().await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("[service-account-missing]"), "{cause}");
+    assert!(!format!("{bridge:?} {error:?}").contains("SECRET&KEY"));
+
+    let other = crate::google::chain("http://127.0.0.1:9", crate::google::good(), None);
+    let mut direct = other.clone();
+    let audience = crate::google::audience();
+    direct.provider = {
+        let direct = chancery_exchange::provider::Direct { audience, is_api_server: false };
+        chancery_exchange::Provider::Direct(direct)
+    };
+    let bridge = AwsBridge::new(Arc::new(direct), runner(), Cache::new(CacheOptions::default()));
+    assert!(bridge.provide_credentials().await.is_err(), "a token is no keys");
+}

@@ -82,7 +82,7 @@ impl Mutator {
         match self.below(7) {
             0 => {
                 if let Some(byte) = bytes.get_mut(from) {
-                    *byte ^= 1 << self.next() % 8;
+                    *byte ^= 1 << (self.next() % 8);
                 }
             }
             1 => drop(bytes.drain(from..to)),
