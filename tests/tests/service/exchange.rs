@@ -113,7 +113,10 @@ impl Stage {
 
 fn credentials_in(stdout: &str) -> Result<Credentials> {
     let keys: Value = serde_json::from_str(stdout)?;
-    let text = |name: &str| keys[name].as_str().map(str::to_owned).with_context(|| format!("no {name}"));
+    let text = |name: &str| {
+        let text = keys.get(name).and_then(Value::as_str).map(str::to_owned);
+        text.with_context(|| format!("no {name}"))
+    };
     let (id, secret) = (text("AccessKeyId")?, text("SecretAccessKey")?);
     Ok(Credentials::new(id, secret, Some(text("SessionToken")?), None, "chancery"))
 }
@@ -190,14 +193,15 @@ async fn keys_that_are_not_published(stage: &mut Stage, minio: &Minio, ca: &str)
 
     let signer = TokenSigner::read(&stage.second.private)?;
     let second = stage.token_file("second", &signer.sign(&claims)?)?;
-    let checked = ["--source", second.as_str(), "--check-issuer", "--ca", ca];
-    stage.exchange(minio, "get", &checked[..2]).await?.success()?;
+    let source = ["--source", second.as_str()];
+    let checked = [source.as_slice(), &["--check-issuer", "--ca", ca]].concat();
+    stage.exchange(minio, "get", &source).await?.success()?;
     stage.exchange(minio, "explain", &checked).await?.success()?;
     stage.revoke_the_second_key().await?;
     refused(&stage.exchange(minio, "explain", &checked).await?, 3, &[signer.kid(), "revoked"])?;
     // Whoever read the keys before the revocation holds them still; whoever reads them now does not.
     let anew = Minio::start_trusting(&stage.site.trusted(ISSUER, AUDIENCE)).await?;
-    refused(&stage.exchange(&anew, "get", &checked[..2]).await?, 10, &["[sts-key-unknown]", signer.kid()])
+    refused(&stage.exchange(&anew, "get", &source).await?, 10, &["[sts-key-unknown]", signer.kid()])
 }
 
 /// What is not there cannot be compared, which is a warning; what is another issuer's is refused.
