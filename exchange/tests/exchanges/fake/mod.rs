@@ -96,7 +96,10 @@ impl Fake {
                         }
                     }
                 });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                // A client would keep a connection of each stand-in open until the process has no file left.
+                let server =
+                    http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(server);
             }
         });
         Self { url, calls, script, task }
