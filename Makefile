@@ -46,8 +46,9 @@ suites-short:
 	@cargo test --workspace --no-fail-fast $$(tests/servers/install --features) --lib --bins $(SHORT_SUITES:%=--test %)
 	@cargo test --workspace --no-fail-fast $$(tests/servers/install --features) --doc
 
-soak: ## takes each rule of what is published away and says which test notices; fails where none does
+soak: ## takes each rule of what is published away and says which test notices; then changes what others write, a minute for each reader
 	core/tests/histories/removed_rules
+	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check

@@ -9,6 +9,7 @@
 //! | `azure` | Azure's instance metadata, and the managed identity of App Service |
 //! | `google` | Google's metadata server |
 //! | [`variables`] | how SDKs are told where it is |
+//! | [`admin`] | health and counts for an operator, elsewhere |
 //! | `query`, `reply` | what is asked after the path, and what is sent back |
 //!
 //! It holds one workload's credentials, in the [`Cache`]: one exchange at a time, served while they are valid. A request
@@ -38,8 +39,10 @@ use crate::cache::{Ask, Cache, CacheOptions};
 use crate::chain::{Chain, Runner};
 use crate::credential::Credential;
 use crate::error::ExchangeError;
+use crate::metrics::{Metrics, Object};
 use crate::provider::Provider;
 
+pub mod admin;
 mod aws;
 mod azure;
 pub mod door;
@@ -50,6 +53,7 @@ mod reply;
 pub mod secret;
 pub mod variables;
 
+pub use admin::Admin;
 pub use door::{Door, Place};
 
 /// How many credentials an agent keeps: as many as there are audiences and sets of scopes that one workload asks for.
@@ -81,6 +85,7 @@ struct Inner {
     chain: Chain,
     runner: Runner,
     cache: Cache,
+    metrics: Arc<Metrics>,
     guard: Guard,
     shape: Shape,
 }
@@ -123,12 +128,18 @@ impl Agent {
             _ => return Err(no_shape(&chain)),
         };
         let guard = Guard { port: options.port, proof };
-        Ok(Self { inner: Arc::new(Inner { chain, runner, cache, guard, shape }) })
+        let metrics = Arc::new(Metrics::new(&cache));
+        Ok(Self { inner: Arc::new(Inner { chain, runner, cache, metrics, guard, shape }) })
     }
 
     /// The credentials that it holds.
     pub fn cache(&self) -> &Cache {
         &self.inner.cache
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
     }
 
     /// The variables by which SDKs find it at an address.
@@ -161,14 +172,13 @@ impl Agent {
             Asked::Known(reply) => return reply,
             Asked::Credential(chain, write) => (Arc::new(*chain), write),
         };
-        let ask = Ask {
-            key: chain.key(inner.runner.transport()),
-            labels: chain.labels.clone(),
-            remaining: Duration::ZERO,
-        };
+        let object = object(&chain);
+        let key = chain.key(inner.runner.transport());
+        let ask = Ask { tally: Some(inner.metrics.of(&object)), ..Ask::new(key, chain.labels.clone()) };
         let given = inner.cache.credential(&ask, || inner.runner.exchanging(&chain)).await;
         let written = given.and_then(|credential| write(&credential, query, Timestamp::now()));
         written.unwrap_or_else(|error| {
+            inner.metrics.failed(&object, &error);
             warn!(%error, "no credential for a client");
             inner.shape.failed(&error)
         })
@@ -221,6 +231,32 @@ impl Service<Request<Incoming>> for Agent {
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("cache", &self.inner.cache).finish_non_exhaustive()
+    }
+}
+
+/// Whose a request is counted as: the ServiceAccount's where one acts, otherwise the provider's.
+fn object(chain: &Chain) -> Object {
+    let operation = match &chain.provider {
+        Provider::Aws(_) => "credentials",
+        Provider::Google(google)
+            if google
+                .impersonation
+                .as_ref()
+                .is_some_and(|impersonation| impersonation.id_token_for.is_some()) =>
+        {
+            "identity"
+        }
+        _ => "token",
+    };
+    let (kind, namespace, name) = match &chain.labels.service_account {
+        Some(account) => ("ServiceAccount", account.namespace(), account.name()),
+        None => ("Agent", "", chain.provider.name()),
+    };
+    Object {
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        operation: operation.to_owned(),
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 
 use crate::credential::Credential;
@@ -24,6 +25,7 @@ use crate::limits;
 pub mod clock;
 pub mod labels;
 pub mod schedule;
+pub mod tally;
 
 mod entry;
 
@@ -31,6 +33,7 @@ pub use clock::{Clock, Reading, SystemClock};
 use entry::{Entry, Found};
 pub(crate) use labels::LabelsAsText;
 pub use labels::{Labels, Purge};
+pub use tally::Tally;
 
 /// An exchange that is on its way.
 pub type Exchanging = Pin<Box<dyn Future<Output = Result<Credential, ExchangeError>> + Send>>;
@@ -65,6 +68,21 @@ pub struct Ask {
     pub labels: Labels,
     /// How long it has to be good for still.
     pub remaining: Duration,
+    /// Where it is counted for whoever asks.
+    pub tally: Option<Tally>,
+}
+
+impl Ask {
+    /// For a credential that is good at all, counted for nobody.
+    pub fn new(key: CacheKey, labels: Labels) -> Self {
+        Self { key, labels, remaining: Duration::ZERO, tally: None }
+    }
+
+    fn count(&self, which: impl Fn(&Tally) -> &Counter) {
+        if let Some(tally) = &self.tally {
+            which(tally).inc();
+        }
+    }
 }
 
 /// How often what happened.
@@ -132,6 +150,7 @@ impl Cache {
     ) -> Result<Arc<Credential>, ExchangeError> {
         if self.inner.options.entries == 0 {
             self.inner.counts.exchanges.fetch_add(1, Ordering::Relaxed);
+            ask.count(|tally| &tally.misses);
             let made = within(self.inner.options.deadline, exchange()).await.map(Arc::new)?;
             return self.lasting(made, ask.remaining);
         }
@@ -195,15 +214,20 @@ impl Cache {
         let (step, starts) = match found {
             Found::Fresh(credential) => {
                 inner.counts.hits.fetch_add(1, Ordering::Relaxed);
+                ask.count(|tally| &tally.hits);
                 return Step::Serve(credential);
             }
             Found::Aging { credential, renew, is_stale } => {
                 inner.counts.hits.fetch_add(1, Ordering::Relaxed);
                 inner.counts.stale.fetch_add(u64::from(is_stale), Ordering::Relaxed);
+                ask.count(|tally| if is_stale { &tally.stale } else { &tally.hits });
                 (Step::Serve(credential), renew)
             }
             Found::Refused(error) => return Step::Refuse(error),
-            Found::OnItsWay(receiver) => return Step::Wait(receiver),
+            Found::OnItsWay(receiver) => {
+                ask.count(|tally| &tally.misses);
+                return Step::Wait(receiver);
+            }
             Found::Nothing => (Step::Refuse(too_many()), true),
         };
         if !starts {
@@ -218,6 +242,7 @@ impl Cache {
             Step::Serve(credential) => Step::Serve(credential),
             _ => {
                 inner.counts.misses.fetch_add(1, Ordering::Relaxed);
+                ask.count(|tally| &tally.misses);
                 Step::Wait(receiver)
             }
         }

@@ -46,6 +46,17 @@ impl Class {
         }
     }
 
+    /// The name that it has in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Permanent => "permanent",
+            Self::Transient => "transient",
+            Self::Throttled => "throttled",
+            Self::Expired => "expired",
+            Self::Source => "source",
+        }
+    }
+
     /// What a status says on its own (RFC 9110, RFC 6585).
     pub fn of_status(status: u16) -> Self {
         match status {

@@ -14,6 +14,7 @@ use crate::preflight::{self, Difference};
 use crate::provider::Provider;
 use crate::token::{Claims, UnverifiedToken};
 
+mod issuer;
 mod trust;
 
 /// How many characters of a claim are shown.
@@ -51,7 +52,10 @@ pub struct Explanation {
     pub requests: Vec<String>,
     /// The trust that makes it pass, where the provider has such a thing.
     pub trust: Option<Trust>,
-    /// Whether the token would be sent.
+    /// The issuer whose documents were read, if they were looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// Whether the token would be sent, and taken as far as can be told.
     pub passes: bool,
 }
 
@@ -88,6 +92,7 @@ pub fn explain(
         passes: checked.as_ref().is_some_and(preflight::Preflight::is_passed),
         differences: checked.map(|checked| checked.differences).unwrap_or_default(),
         requests: requests(chain),
+        issuer: None,
         trust: token.ok().and_then(|token| trust::of(&chain.provider, token.claims())),
     }
 }
@@ -174,6 +179,7 @@ impl Explanation {
         text.push_str("2  check before sending\n");
         let verdict = match (self.passes, &self.token) {
             (true, _) => "it may be sent",
+            (false, Some(_)) if self.issuer.is_some() => "it would be refused",
             (false, Some(_)) => "it would be refused, and is not sent",
             (false, None) => "there is nothing to check",
         };
@@ -182,6 +188,9 @@ impl Explanation {
             let weight = if difference.refused { "refused" } else { "warning" };
             let Difference { claim, came, expected, hint, .. } = difference;
             _ = writeln!(text, "   {weight}: {claim} is {came}; expected {expected}; {hint}");
+        }
+        if let Some(issuer) = &self.issuer {
+            _ = writeln!(text, "   the documents of {} were looked at", one_line(issuer, EXCERPT));
         }
         for (number, request) in (3..).zip(&self.requests) {
             _ = writeln!(text, "{number}  {request}");

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`token`] | [`UnverifiedToken`]: what a subject token says of itself |
 //! | [`preflight`] | a token held against what the other side expects, the differences in words |
-//! | [`subject`] | where subject tokens come from: a file, a ServiceAccount, a pipeline, a variable |
+//! | [`subject`] | where subject tokens come from: a file, a ServiceAccount, a pipeline, a variable, SPIFFE (feature `spiffe`) |
 //! | [`service_account`] | ServiceAccounts and TokenRequest as values |
 //! | `cluster` | the same over a client of Kubernetes (feature `kube`) |
 //! | [`provider`] | AWS STS, Entra, Google STS, RFC 8693, RFC 7523, nobody at all |
@@ -24,12 +24,14 @@
 //! | [`error`](mod@error) | what failed, sorted by what can be done |
 //! | [`key`] | the name of a credential in the cache |
 //! | [`cache`] | one exchange at a time for each key, renewed before it ends |
+//! | [`metrics`] | how often whom it gave what |
 //! | [`disk`] | the same in files, for commands that begin anew each time |
 //! | [`chain`] | all of it in order, with what is tried again |
 //! | [`tenancy`] | Flux's RFC-0010: a ServiceAccount's annotations into an identity |
 //! | [`eks`], [`git`] | tokens of EKS's clusters, logins of Azure DevOps and CodeCommit |
 //! | [`output`] | credentials in the forms that tools read |
 //! | `agent` | the same over HTTP, as clouds' SDKs fetch it (feature `agent`) |
+//! | `bridge` | the same for the SDK of AWS for Rust (feature `aws-sdk`) |
 //! | [`kubelet`] | the same as an image credential provider of kubelet |
 //! | [`explain`](mod@explain) | a chain step by step, and the trust that would make it pass |
 //! | [`transport`] | the one way out |
@@ -37,6 +39,8 @@
 
 #[cfg(feature = "agent")]
 pub mod agent;
+#[cfg(feature = "aws-sdk")]
+pub mod bridge;
 pub mod cache;
 pub mod chain;
 #[cfg(feature = "kube")]
@@ -50,6 +54,7 @@ pub mod git;
 pub mod key;
 pub mod kubelet;
 pub mod limits;
+pub mod metrics;
 pub mod oauth;
 pub mod output;
 pub mod preflight;

@@ -12,6 +12,9 @@ pub const EXCHANGE: Duration = Duration::from_secs(30);
 /// The longest time for one request to an API server.
 pub const CLUSTER: Duration = Duration::from_secs(10);
 
+/// The longest time for one call of SPIFFE's Workload API, which is on this machine.
+pub const WORKLOAD_API: Duration = Duration::from_secs(5);
+
 /// The largest answer of a token endpoint, in bytes.
 pub const ANSWER: usize = 1 << 20;
 

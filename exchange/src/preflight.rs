@@ -10,7 +10,7 @@ use crate::error::{Class, ExchangeError, Stage};
 use crate::limits;
 use crate::token::UnverifiedToken;
 
-mod wording;
+pub(crate) mod wording;
 
 /// Audiences by which an API server knows the tokens that open it. Such a token goes nowhere else
 /// (draft-ietf-wimse-workload-identity-practices section 5.7).
@@ -21,6 +21,9 @@ const API_SERVER: [&str; 5] = [
     "kubernetes.default.svc",
     "kubernetes",
 ];
+
+/// The audience of EKS Pod Identity's tokens (<https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html>).
+const POD_IDENTITY: &str = "pods.eks.amazonaws.com";
 
 /// `typ` of tokens that are for something else than a grant or an assertion of a platform.
 const FOR_SOMETHING_ELSE: [&str; 7] = [
@@ -196,7 +199,10 @@ impl Found {
         if let Some(nearest) = wanted.first()
             && !audiences.iter().any(|audience| wanted.contains(audience))
         {
-            let hint = wording::difference(audiences.first().map_or("", String::as_str), nearest);
+            let hint = match audiences.iter().any(|audience| audience == POD_IDENTITY) {
+                true => "it is EKS Pod Identity's, which the agent of the node alone takes, for this pod and for nobody else; project a token with the audience that is expected".to_owned(),
+                false => wording::difference(audiences.first().map_or("", String::as_str), nearest),
+            };
             let wanted = wanted.iter().map(|wanted| format!("{wanted:?}")).collect::<Vec<_>>().join(" or ");
             self.refuse("aud", came, wish(wanted, hint));
         } else if audiences.len() > 1 {

@@ -14,11 +14,15 @@ use crate::token::UnverifiedToken;
 pub mod ci;
 pub mod file;
 pub mod given;
+#[cfg(feature = "spiffe")]
+pub mod spiffe;
 pub mod variable;
 pub mod workload;
 
 pub use file::TokenFile;
 pub use given::GivenToken;
+#[cfg(feature = "spiffe")]
+pub use spiffe::{SpiffeId, WorkloadApi};
 pub use variable::TokenVariable;
 pub use workload::ServiceAccountSource;
 

@@ -13,7 +13,6 @@
 //! A failure of these steps is told. Never does the process step in with an identity of its own (R0-02).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chancery_wire::Endpoint;
 
@@ -21,6 +20,7 @@ use crate::cache::{Ask, Cache};
 use crate::chain::{Chain, Identity, Runner};
 use crate::credential::Credential;
 use crate::error::{Class, ExchangeError, Stage};
+use crate::metrics::{Metrics, Object};
 use crate::registry::{Registry, RegistryHost};
 use crate::service_account::{ServiceAccountName, ServiceAccounts};
 use crate::subject::ServiceAccountSource;
@@ -51,6 +51,8 @@ pub struct Operation {
     pub service_account: Option<String>,
     /// The registry whose login it needs.
     pub registry: Option<RegistryHost>,
+    /// What it is counted as, where it is counted.
+    pub object: Option<Object>,
 }
 
 /// Who acts for an object.
@@ -105,6 +107,8 @@ pub struct Tenants {
     pub runner: Runner,
     /// What was given already.
     pub cache: Cache,
+    /// Counts by object.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Tenants {
@@ -113,6 +117,14 @@ impl Tenants {
     /// # Errors
     /// Which step failed, and what to do.
     pub async fn credential(&self, operation: &Operation) -> Result<Arc<Credential>, ExchangeError> {
+        let given = self.given(operation).await;
+        if let (Err(error), Some(object)) = (&given, &operation.object) {
+            self.metrics.failed(object, error);
+        }
+        given
+    }
+
+    async fn given(&self, operation: &Operation) -> Result<Arc<Credential>, ExchangeError> {
         let chain = match self.tenancy.acting(operation)? {
             Acting::Itself => self.own_chain(operation)?,
             Acting::ServiceAccount { name, by_default } => {
@@ -135,7 +147,8 @@ impl Tenants {
             }
         };
         let key = chain.key(self.runner.transport());
-        let ask = Ask { key, labels: chain.labels.clone(), remaining: Duration::ZERO };
+        let tally = operation.object.as_ref().map(|object| self.metrics.of(object));
+        let ask = Ask { tally, ..Ask::new(key, chain.labels.clone()) };
         self.cache.credential(&ask, || self.runner.exchanging(&chain)).await
     }
 
@@ -182,6 +195,7 @@ mod tests {
             namespace: "team-a".to_owned(),
             service_account: service_account.map(str::to_owned),
             registry: None,
+            object: None,
         }
     }
 

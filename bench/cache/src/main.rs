@@ -50,7 +50,7 @@ async fn main() -> Result<(), ExchangeError> {
 fn ask(identity: &str) -> Ask {
     let key = KeyBuilder::default().text("identity", identity).finish();
     let labels = Labels { provider: "bench", identity: identity.to_owned(), service_account: None };
-    Ask { key, labels, remaining: Duration::ZERO }
+    Ask::new(key, labels)
 }
 
 fn given() -> Exchanging {

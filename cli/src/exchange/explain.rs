@@ -17,6 +17,9 @@ const FOUND: u8 = 3;
 pub struct Args {
     #[command(flatten)]
     way: Way,
+    /// Read the documents of the token's issuer, as whoever verifies it does, and look for its key in them
+    #[arg(long)]
+    check_issuer: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -27,7 +30,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let opened = args.way.open(&Environment::of_process()).await?;
         let audience = opened.chain.expectation.audiences.first().cloned().unwrap_or_default();
         let token = opened.chain.source.token(&audience).await;
-        Ok(explain(&opened.chain, token.as_ref(), Timestamp::now()))
+        let mut explanation = explain(&opened.chain, token.as_ref(), Timestamp::now());
+        if let (true, Ok(token)) = (args.check_issuer, &token) {
+            explanation.check_issuer(opened.runner.transport(), token).await;
+        }
+        Ok(explanation)
     })?;
     let text = match args.json {
         true => format!("{}\n", serde_json::to_string_pretty(&explanation)?),

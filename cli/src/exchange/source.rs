@@ -8,7 +8,9 @@ use chancery_exchange::cluster::{Cluster, ClusterChoice};
 use chancery_exchange::error::{Class, Stage};
 use chancery_exchange::service_account::{BoundObject, ServiceAccountName, ServiceAccounts as _};
 use chancery_exchange::subject::ci::{JobToken, Pipeline};
-use chancery_exchange::subject::{Environment, ServiceAccountSource, TokenFile, TokenVariable};
+use chancery_exchange::subject::{
+    Environment, ServiceAccountSource, SpiffeId, TokenFile, TokenVariable, WorkloadApi,
+};
 use chancery_exchange::transport::Transport;
 use chancery_exchange::{ExchangeError, SubjectTokenSource};
 
@@ -20,6 +22,7 @@ pub enum SourceChoice {
     Job(Job),
     Variable(String),
     GitLab,
+    Spiffe(Option<SpiffeId>),
 }
 
 /// A pipeline that makes tokens on demand.
@@ -27,6 +30,7 @@ pub enum SourceChoice {
 pub enum Job {
     GitHub,
     AzurePipelines,
+    Buildkite,
 }
 
 /// What opening a source needs beside its choice.
@@ -53,19 +57,25 @@ impl FromStr for SourceChoice {
             ("env", name) if !name.is_empty() => Ok(Self::Variable(name.to_owned())),
             ("github", "") => Ok(Self::Job(Job::GitHub)),
             ("azure-pipelines", "") => Ok(Self::Job(Job::AzurePipelines)),
+            ("buildkite", "") => Ok(Self::Job(Job::Buildkite)),
+            ("spiffe", "") => Ok(Self::Spiffe(None)),
+            ("spiffe", id) => {
+                let id = id.parse().map_err(|error: ExchangeError| error.to_string())?;
+                Ok(Self::Spiffe(Some(id)))
+            }
             ("gitlab", "") => Ok(Self::GitLab),
             ("circleci", "") => Ok(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned())),
             ("bitbucket", "") => Ok(Self::Variable("BITBUCKET_STEP_OIDC_TOKEN".to_owned())),
             _ => Err(format!(
-                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, github, gitlab, azure-pipelines, circleci, bitbucket or env:VARIABLE"
+                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket or env:VARIABLE"
             )),
         }
     }
 }
 
 impl SourceChoice {
-    /// What the environment says where nobody chose: the file that a cloud's webhook has mounted, or the pipeline that
-    /// this is.
+    /// What the environment says where nobody chose: the file that a cloud's webhook has mounted, the pipeline that this
+    /// is, or the agent of SPIFFE beside it.
     pub fn usual(environment: &Environment) -> Option<Self> {
         let file = ["AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_FEDERATED_TOKEN_FILE"];
         if let Some(path) = file.into_iter().find_map(|name| environment.text(name)) {
@@ -81,7 +91,13 @@ impl SourceChoice {
         if is_set("CIRCLECI") {
             return Some(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned()));
         }
-        is_set("SYSTEM_OIDCREQUESTURI").then_some(Self::Job(Job::AzurePipelines))
+        if is_set("SYSTEM_OIDCREQUESTURI") {
+            return Some(Self::Job(Job::AzurePipelines));
+        }
+        if is_set("BUILDKITE") {
+            return Some(Self::Job(Job::Buildkite));
+        }
+        is_set("SPIFFE_ENDPOINT_SOCKET").then_some(Self::Spiffe(None))
     }
 
     /// The source.
@@ -99,9 +115,11 @@ impl SourceChoice {
                 let pipeline = match job {
                     Job::GitHub => Pipeline::GitHub,
                     Job::AzurePipelines => Pipeline::Azure,
+                    Job::Buildkite => Pipeline::Buildkite,
                 };
                 Arc::new(JobToken::new(pipeline, around.environment, around.transport.clone())?)
             }
+            Self::Spiffe(wanted) => Arc::new(WorkloadApi::new(around.environment, wanted)?),
             Self::ServiceAccount(name) => {
                 let cluster = Cluster::open(around.cluster).await?;
                 let account = cluster.read(&name).await?;
@@ -113,11 +131,17 @@ impl SourceChoice {
 }
 
 /// That nobody said where the token is, and the environment does not either.
-pub fn unchosen() -> ExchangeError {
+pub fn unchosen(environment: &Environment) -> ExchangeError {
+    let remedy = match environment.text("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
+        Some(_) => {
+            "what gives keys to this pod alone, as EKS Pod Identity does, gives no token to exchange: project one with the target's audience, and name it"
+        }
+        None => "name it, as --source file:/var/run/secrets/tokens/sts",
+    };
     ExchangeError::new(Class::Source, Stage::Source, "no-source")
         .came("nothing says where the subject token is")
-        .expected("--source, AWS_WEB_IDENTITY_TOKEN_FILE, AZURE_FEDERATED_TOKEN_FILE, or a pipeline")
-        .remedy("name it, as --source file:/var/run/secrets/tokens/sts")
+        .expected("--source, AWS_WEB_IDENTITY_TOKEN_FILE, AZURE_FEDERATED_TOKEN_FILE, a pipeline, or SPIFFE_ENDPOINT_SOCKET")
+        .remedy(remedy)
 }
 
 #[cfg(test)]
@@ -128,8 +152,12 @@ mod tests {
     fn sources_are_read_as_they_are_written() {
         assert_eq!("file:/a:b".parse(), Ok(SourceChoice::File("/a:b".into())));
         assert_eq!("github".parse(), Ok(SourceChoice::Job(Job::GitHub)));
+        assert_eq!("buildkite".parse(), Ok(SourceChoice::Job(Job::Buildkite)));
+        assert_eq!("spiffe".parse(), Ok(SourceChoice::Spiffe(None)));
+        let id = "spiffe://example.org/app";
+        assert_eq!(format!("spiffe:{id}").parse(), Ok(SourceChoice::Spiffe(id.parse().ok())));
         assert_eq!("env:TOKEN".parse(), Ok(SourceChoice::Variable("TOKEN".to_owned())));
-        for text in ["", "file:", "env:", "github:x", "service-account:app", "https://x"] {
+        for text in ["", "file:", "env:", "github:x", "spiffe:app", "service-account:app", "https://x"] {
             assert!(text.parse::<SourceChoice>().is_err(), "{text}");
         }
     }
@@ -140,6 +168,10 @@ mod tests {
         assert_eq!(SourceChoice::usual(&file), Some(SourceChoice::File("/t".into())));
         let gitlab = Environment::given([("GITLAB_CI", "true")]);
         assert_eq!(SourceChoice::usual(&gitlab), Some(SourceChoice::GitLab));
+        let buildkite = Environment::given([("BUILDKITE", "true"), ("SPIFFE_ENDPOINT_SOCKET", "unix:///s")]);
+        assert_eq!(SourceChoice::usual(&buildkite), Some(SourceChoice::Job(Job::Buildkite)));
+        let agent = Environment::given([("SPIFFE_ENDPOINT_SOCKET", "unix:///s")]);
+        assert_eq!(SourceChoice::usual(&agent), Some(SourceChoice::Spiffe(None)));
         assert_eq!(SourceChoice::usual(&Environment::given([])), None);
     }
 }

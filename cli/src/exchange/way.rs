@@ -40,8 +40,8 @@ pub struct Way {
     /// Who exchanges the token
     #[arg(long, value_enum)]
     to: Target,
-    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, github, gitlab, azure-pipelines, circleci,
-    /// bitbucket, env:VARIABLE. Otherwise what the environment says
+    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines,
+    /// buildkite, circleci, bitbucket, env:VARIABLE. Otherwise what the environment says
     #[arg(long)]
     source: Option<SourceChoice>,
     /// Take a token from a variable outside of a pipeline, where every child and debugger sees it
@@ -129,7 +129,11 @@ impl Way {
             self.to.suits(registry)?;
         }
         let provider = self.provider(environment, registry.as_ref())?;
-        let source = self.source.clone().or_else(|| SourceChoice::usual(environment)).ok_or_else(unchosen)?;
+        let source = self
+            .source
+            .clone()
+            .or_else(|| SourceChoice::usual(environment))
+            .ok_or_else(|| unchosen(environment))?;
         let audience = provider.audience();
         let around = Surroundings {
             cluster: ClusterChoice {

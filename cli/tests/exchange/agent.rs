@@ -19,8 +19,12 @@ impl Drop for Agent {
 }
 
 fn get(address: &str, head: &str) -> (String, String) {
+    get_path(address, "/credentials", head)
+}
+
+fn get_path(address: &str, path: &str, head: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("GET /credentials HTTP/1.1\r\nhost: {address}\r\n{head}connection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n{head}connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -37,9 +41,12 @@ fn e14_an_agent_announces_itself_answers_forgets_and_ends_in_order() {
     command.env_clear().args(["exchange", "serve", "--source", &source, "--to", "aws"]);
     command.args(["--sts-endpoint", &scene.url, "--region", "eu-central-1"]);
     command.args(["--role-arn", "arn:aws:iam::123456789012:role/app", "--listen", "127.0.0.1:0"]);
-    command.arg("--token-file").arg(&secret);
+    command.args(["--admin-listen", "127.0.0.1:0"]).arg("--token-file").arg(&secret);
     let mut agent = Agent(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let mut lines = BufReader::new(agent.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let admin = lines.next().unwrap();
+    let admin =
+        admin.strip_prefix("# metrics at http://").and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
     let uri = lines.next().unwrap();
     let uri = uri.strip_prefix("export AWS_CONTAINER_CREDENTIALS_FULL_URI='http://").unwrap();
     let address = uri.strip_suffix("/credentials'").unwrap();
@@ -51,6 +58,15 @@ fn e14_an_agent_announces_itself_answers_forgets_and_ends_in_order() {
     assert_eq!((keys["AccessKeyId"].as_str(), keys["Token"].as_str()), (Some("ASIA"), Some("st")));
     assert!(get(address, "").0.starts_with("HTTP/1.1 401"));
     assert_eq!(scene.asked(), 1);
+    get(address, &proof);
+    let (head, page) = get_path(admin, "/metrics", "");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    for line in ["hits_total", "misses_total"] {
+        let whose = "{kind=\"Agent\",namespace=\"\",name=\"aws\",operation=\"credentials\"}";
+        assert!(page.contains(&format!("chancery_exchange_cache_{line}{whose} 1\n")), "{page}");
+    }
+    assert!(!page.contains("ASIA") && !page.contains("canary"), "{page}");
+    assert!(get_path(admin, "/credentials", &proof).0.starts_with("HTTP/1.1 404"));
     let signal = |name: rustix::process::Signal| {
         rustix::process::kill_process(rustix::process::Pid::from_child(&agent.0), name).unwrap();
     };

@@ -157,3 +157,70 @@ fn a_template_answers_docker_for_its_own_server_alone() {
     }
     assert_eq!(scene.asked(), 1);
 }
+
+/// What a chain would ask of whom, and with which audience.
+fn explained(scene: &Scene, arguments: &[&str]) -> (String, String) {
+    let output = scene.command("explain", &[&["--json"], arguments].concat()).output().unwrap();
+    let report: Value = serde_json::from_str(&out(&output)).unwrap_or_else(|_| panic!("{}", error(&output)));
+    (report["requests"][0].as_str().unwrap().to_owned(), report["trust"]["text"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_10_a_url_and_an_audience_override_one_thing_each() {
+    let scene = Scene::new(&token("anything", 600), 500, String::new());
+    let aws = ["--to", "aws", "--region", "eu-central-1", "--role-arn", "arn:aws:iam::123456789012:role/app"];
+    let id = "aaaaaaaa-2222-3333-4444-555555555555";
+    let azure =
+        ["--to", "azure", "--tenant", id, "--client-id", id, "--scope", "https://vault.azure.net/.default"];
+    let pool = "projects/123/locations/global/workloadIdentityPools/pool/providers/prov";
+    let gcp = ["--to", "gcp", "--workload-provider", pool];
+    for (target, flag, own) in [
+        (aws.as_slice(), "--sts-endpoint", "sts.eu-central-1.amazonaws.com"),
+        (&azure, "--authority", "login.microsoftonline.com"),
+        (&gcp, "--token-endpoint", "sts.googleapis.com"),
+    ] {
+        let (request, trust) = explained(&scene, target);
+        assert!(request.contains(own), "{request}");
+        let (elsewhere, same_trust) = explained(&scene, &[target, &[flag, &scene.url]].concat());
+        let (same_request, other_trust) = explained(&scene, &[target, &["--audience", "mine"]].concat());
+        assert!(elsewhere.contains(&scene.url) && !elsewhere.contains(own), "{elsewhere}");
+        assert_eq!((same_trust, same_request), (trust.clone(), request));
+        assert!(other_trust.contains("\"mine\"") && !trust.contains("mine"), "{other_trust}");
+    }
+}
+
+#[test]
+fn r0_15_no_metadata_server_is_asked() {
+    let answer =
+        json!({ "access_token": "t", "issued_token_type": "x", "token_type": "Bearer", "expires_in": 60 });
+    let scene = Scene::new("", 200, answer.to_string());
+    let provider = "projects/123/locations/global/workloadIdentityPools/pool/providers/prov";
+    std::fs::write(scene.path("token"), token(&format!("https://iam.googleapis.com/{provider}"), 600))
+        .unwrap();
+    let metadata = Scene::new("", 200, String::new());
+    let arguments = ["--to", "gcp", "--workload-provider", provider, "--token-endpoint", &scene.url];
+    for (subcommand, more) in [("get", ["--format", "raw"].as_slice()), ("explain", &[])] {
+        let mut command = scene.command(subcommand, &[arguments.as_slice(), more].concat());
+        let host = metadata.url.strip_prefix("http://").unwrap();
+        let output = command.env("GCE_METADATA_HOST", host).env("GCE_METADATA_IP", host).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", error(&output));
+    }
+    assert_eq!((scene.asked(), metadata.asked()), (1, 0));
+}
+
+#[test]
+fn r0_17_eks_pod_identity_is_no_source_and_its_token_is_for_nobody_else() {
+    let scene = Scene::new(&token("pods.eks.amazonaws.com", 600), 200, String::new());
+    let output = scene.aws("get", &[]);
+    assert_eq!(output.status.code(), Some(10));
+    assert!(error(&output).contains("EKS Pod Identity"), "{}", error(&output));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_chancery"));
+    command.env_clear().env("AWS_CONTAINER_CREDENTIALS_FULL_URI", &scene.url);
+    command.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", scene.path("token"));
+    command.env("AWS_REGION", "eu-central-1").env("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/app");
+    let output =
+        command.args(["exchange", "get", "--to", "aws", "--sts-endpoint", &scene.url]).output().unwrap();
+    assert_eq!(output.status.code(), Some(14));
+    assert!(error(&output).contains("EKS Pod Identity"), "{}", error(&output));
+    assert_eq!(scene.asked(), 0);
+}

@@ -1,16 +1,21 @@
 //! Where an agent listens: on the loopback, or on a unix socket. What else would make it a service for strangers.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use chancery_cluster::listener::{
     CertificateObserver, CertificateStanding, Connections, Listener, ListenerConfig, LocalListener, Reload,
 };
 use chancery_cluster::socket::SocketConfig;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::Service;
 use tokio::sync::watch;
 
-use super::Agent;
 use crate::error::ExchangeError;
 
 /// Connections at a time; SDKs of one workload keep a few.
@@ -92,11 +97,17 @@ impl Door {
         }
     }
 
-    /// Has `agent` answer until `shutdown` turns true or its sender is gone, and ends in order.
-    pub async fn run(self, agent: Agent, shutdown: watch::Receiver<bool>) {
+    /// Has `service`, an agent or what is shown of one, answer until `shutdown` turns true or its sender is gone, and ends
+    /// in order.
+    pub async fn run<S>(self, service: S, shutdown: watch::Receiver<bool>)
+    where
+        S: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+    {
         match self.0 {
-            Kind::Loopback(listener) => listener.run(agent, shutdown).await,
-            Kind::Socket(_, listener) => listener.run(agent, shutdown).await,
+            Kind::Loopback(listener) => listener.run(service, shutdown).await,
+            Kind::Socket(_, listener) => listener.run(service, shutdown).await,
         }
     }
 }

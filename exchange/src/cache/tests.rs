@@ -65,7 +65,7 @@ impl Sts {
 fn ask(name: &str) -> Ask {
     let service_account = name.split_once('/').map(|_| name.parse().unwrap());
     let labels = Labels { provider: "aws", identity: format!("role of {name}"), service_account };
-    Ask { key: KeyBuilder::default().text("name", name).finish(), labels, remaining: Duration::ZERO }
+    Ask::new(KeyBuilder::default().text("name", name).finish(), labels)
 }
 
 fn token(credential: &Credential) -> &str {

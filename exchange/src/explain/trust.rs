@@ -51,6 +51,9 @@ fn template_trust(template: &HttpTemplate, issuer: &str, subject: &str) -> Optio
 /// <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create_for-idp_oidc.html>
 fn role(aws: &AwsProvider, issuer: &str, subject: &str) -> Option<Trust> {
     let role = aws.role.as_ref()?;
+    if role.partition() == "minio" {
+        return Some(minio(aws, issuer));
+    }
     let name = issuer.strip_prefix("https://").unwrap_or(issuer);
     let provider = format!("arn:{}:iam::{}:oidc-provider/{name}", role.partition(), role.account());
     let (aud, sub) = (format!("{name}:aud"), format!("{name}:sub"));
@@ -67,6 +70,23 @@ fn role(aws: &AwsProvider, issuer: &str, subject: &str) -> Option<Trust> {
         what: format!("trust policy of the role {} (the provider itself: `chancery trust aws`)", role.name()),
         text: pretty(&policy),
     })
+}
+
+/// A role of MinIO's is for an audience of an issuer, whoever the subject is
+/// (<https://min.io/docs/minio/linux/reference/minio-server/settings/iam/openid.html>).
+fn minio(aws: &AwsProvider, issuer: &str) -> Trust {
+    let base = issuer.strip_suffix('/').unwrap_or(issuer);
+    let setting = |name: &str, value: &str| format!("MINIO_IDENTITY_OPENID_{name}_CHANCERY={value}");
+    let settings = [
+        setting("CONFIG_URL", &format!("{base}/.well-known/openid-configuration")),
+        setting("CLIENT_ID", &aws.audience),
+        setting("ROLE_POLICY", "POLICY"),
+    ];
+    Trust {
+        what: "variables of MinIO's server; every workload that has this audience gets the policy, so give each policy an audience of its own"
+            .to_owned(),
+        text: settings.join("\n"),
+    }
 }
 
 /// <https://learn.microsoft.com/entra/workload-id/workload-identity-federation-create-trust>

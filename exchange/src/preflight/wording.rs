@@ -1,7 +1,7 @@
 //! In what two texts differ, in words.
 
 /// In what `came` differs from `expected`.
-pub(super) fn difference(came: &str, expected: &str) -> String {
+pub(crate) fn difference(came: &str, expected: &str) -> String {
     if came.trim() != came {
         return "it has white space around it".to_owned();
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chancery_wire::{Endpoint, EndpointRule, HostPattern, HttpRequest, HttpResponse, Secret};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -141,7 +141,22 @@ impl HttpTemplate {
                 .came("a body in a GET")
                 .remedy("use POST, or leave the body out"));
         }
+        self.namespace()?;
         Ok(self)
+    }
+
+    /// The header by which Vault and OpenBao know the namespace, where one is named
+    /// (<https://developer.hashicorp.com/vault/docs/enterprise/namespaces#usage>).
+    fn namespace(&self) -> Result<Option<HeaderValue>, ExchangeError> {
+        let namespace = self.values.params.get("namespace").filter(|_| self.preset == Some(Preset::Vault));
+        let header = namespace.map(|namespace| {
+            HeaderValue::from_str(namespace).map_err(|_| {
+                ExchangeError::configuration("template-parameter")
+                    .came(&format!("the namespace {namespace:?}"))
+                    .expected("text that a header can carry")
+            })
+        });
+        header.transpose()
     }
 
     /// What the server expects of a token.
@@ -154,6 +169,7 @@ impl HttpTemplate {
         let params: Vec<&String> =
             self.values.params.iter().flat_map(|(name, value)| [name, value]).collect();
         key.text("template_server", self.server.url().as_str())
+            .text("preset", &format!("{:?}", self.preset))
             .text("method", self.method.as_str())
             .text("authentication", &format!("{:?}", self.authentication))
             // What the texts are made of, name by name.
@@ -182,7 +198,10 @@ impl HttpTemplate {
         );
         let target =
             self.server.admit(&url).map_err(|error| ExchangeError::endpoint("the template's URL", &error))?;
-        let request = HttpRequest::new(self.method.clone(), &target);
+        let mut request = HttpRequest::new(self.method.clone(), &target);
+        if let Some(namespace) = self.namespace()? {
+            request = request.header(HeaderName::from_static("x-vault-namespace"), namespace);
+        }
         let unsendable =
             |_| ExchangeError::configuration("template-username").came("a user that no header can carry");
         let request = match self.authentication {

@@ -1,4 +1,4 @@
-//! Pipelines that make a token for each request: GitHub Actions (and Forgejo, Gitea), Azure Pipelines.
+//! Pipelines that make a token for each request: GitHub Actions (and Forgejo, Gitea), Azure Pipelines, Buildkite.
 
 use async_trait::async_trait;
 use chancery_wire::{Endpoint, EndpointRule, HttpRequest, HttpResponse, Secret};
@@ -22,7 +22,13 @@ pub enum Pipeline {
     /// Azure Pipelines
     /// (<https://learn.microsoft.com/rest/api/azure/devops/distributedtask/oidctoken/create>).
     Azure,
+    /// Buildkite, whose agent asks its API for the same
+    /// (<https://buildkite.com/docs/agent/v3/cli-oidc>, `api/oidc.go` of the agent). No process is started for it.
+    Buildkite,
 }
+
+/// The API of Buildkite's agents, where the job names no other.
+const BUILDKITE: &str = "https://agent.buildkite.com/v3";
 
 /// The token of a job.
 pub struct JobToken {
@@ -34,7 +40,7 @@ pub struct JobToken {
 
 #[derive(Deserialize)]
 struct Given {
-    #[serde(alias = "oidcToken")]
+    #[serde(alias = "oidcToken", alias = "token")]
     value: String,
 }
 
@@ -43,6 +49,20 @@ impl Pipeline {
         match self {
             Self::GitHub => ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"),
             Self::Azure => ("SYSTEM_OIDCREQUESTURI", "SYSTEM_ACCESSTOKEN"),
+            Self::Buildkite => ("BUILDKITE_JOB_ID", "BUILDKITE_AGENT_ACCESS_TOKEN"),
+        }
+    }
+
+    /// The URL that gives tokens, of what its variable says.
+    fn url(self, variable: String, environment: &Environment) -> Option<String> {
+        match self {
+            Self::GitHub | Self::Azure => Some(variable),
+            Self::Buildkite => {
+                let is_id = variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+                let api =
+                    environment.text("BUILDKITE_AGENT_ENDPOINT").unwrap_or_else(|| BUILDKITE.to_owned());
+                is_id.then(|| format!("{}/jobs/{variable}/oidc/tokens", api.trim_end_matches('/')))
+            }
         }
     }
 
@@ -52,6 +72,9 @@ impl Pipeline {
                 "add `permissions: id-token: write` to the job; pull requests from forks get none"
             }
             Self::Azure => "map SYSTEM_ACCESSTOKEN: $(System.AccessToken) into the step's `env`",
+            Self::Buildkite => {
+                "run it in a step of a job; in a container pass BUILDKITE_JOB_ID and BUILDKITE_AGENT_ACCESS_TOKEN on"
+            }
         }
     }
 }
@@ -67,7 +90,8 @@ impl JobToken {
         transport: Transport,
     ) -> Result<Self, ExchangeError> {
         let (url, permission) = pipeline.variables();
-        let (Some(address), Some(token)) = (environment.text(url), environment.secret(permission)) else {
+        let address = environment.text(url).and_then(|variable| pipeline.url(variable, environment));
+        let (Some(address), Some(token)) = (address, environment.secret(permission)) else {
             return Err(missing("job-may-not-have-a-token")
                 .came(&format!("{url} and {permission} are not both set"))
                 .expected("a job that may ask for a token")
@@ -85,22 +109,32 @@ impl JobToken {
         let (method, query) = match self.pipeline {
             Pipeline::GitHub => {
                 let audience: String = byte_serialize(audience.as_bytes()).collect();
-                (Method::GET, format!("audience={audience}"))
+                (Method::GET, format!("{separator}audience={audience}"))
             }
-            Pipeline::Azure => (Method::POST, "api-version=7.1".to_owned()),
+            Pipeline::Azure => (Method::POST, format!("{separator}api-version=7.1")),
+            Pipeline::Buildkite => (Method::POST, String::new()),
         };
         let name = self.pipeline.variables().0;
-        let endpoint = Endpoint::parse(&format!("{}{separator}{query}", self.url), &EndpointRule::any_host())
+        let endpoint = Endpoint::parse(&format!("{}{query}", self.url), &EndpointRule::any_host())
             .map_err(|error| ExchangeError::endpoint(name, &error))?;
-        let bearer = self.permission.bearer().map_err(|error| {
+        let bearer = match self.pipeline {
+            Pipeline::GitHub | Pipeline::Azure => self.permission.bearer(),
+            Pipeline::Buildkite => self.permission.header_value("Token "),
+        };
+        let bearer = bearer.map_err(|error| {
             missing("job-may-not-have-a-token").came(&error.to_string()).remedy(self.pipeline.remedy())
         })?;
         let request = HttpRequest::new(method, &endpoint)
             .header(ACCEPT, HeaderValue::from_static("application/json"))
             .header(AUTHORIZATION, bearer);
+        let json = HeaderValue::from_static("application/json");
         Ok(match self.pipeline {
             Pipeline::GitHub => request,
-            Pipeline::Azure => request.body(HeaderValue::from_static("application/json"), ""),
+            Pipeline::Azure => request.body(json, ""),
+            // Without a lifetime it lives five minutes, which one exchange has no need of.
+            Pipeline::Buildkite => {
+                request.body(json, serde_json::json!({ "audience": audience }).to_string())
+            }
         })
     }
 
@@ -138,6 +172,7 @@ impl SubjectTokenSource for JobToken {
         match self.pipeline {
             Pipeline::GitHub => "GitHub Actions".to_owned(),
             Pipeline::Azure => "Azure Pipelines".to_owned(),
+            Pipeline::Buildkite => "Buildkite".to_owned(),
         }
     }
 

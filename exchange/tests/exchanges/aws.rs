@@ -10,7 +10,9 @@ use chancery_exchange::provider::aws::partition::operator_sts;
 use chancery_exchange::provider::aws::{AUDIENCE, RoleArn, SessionLimits, SessionName};
 use chancery_exchange::registry::Registry;
 use chancery_exchange::transport::{Transport, TransportOptions};
-use chancery_exchange::{Chain, Class, Credential, CredentialKind, ExchangeError, Provider, Runner};
+use chancery_exchange::{
+    Chain, Class, Credential, CredentialKind, ExchangeError, Provider, Runner, SubjectTokenSource,
+};
 use serde_json::json;
 
 use crate::fake::clouds::{ROLE, sts, sts_error};
@@ -21,7 +23,7 @@ pub fn runner() -> Runner {
     Runner::new(Transport::new(TransportOptions::default()).unwrap())
 }
 
-pub fn chain(url: &str, source: Arc<Given>) -> Chain {
+pub fn chain(url: &str, source: Arc<dyn SubjectTokenSource>) -> Chain {
     let provider = AwsProvider {
         endpoint: operator_sts(url).unwrap(),
         region: "eu-central-1".parse().unwrap(),

@@ -6,7 +6,7 @@ use chancery_exchange::chain::Identity;
 use chancery_exchange::provider::AzureProvider;
 use chancery_exchange::provider::azure::{AUDIENCE, operator_authority};
 use chancery_exchange::registry::{Registry, acr};
-use chancery_exchange::{Chain, Class, CredentialKind, Provider};
+use chancery_exchange::{Chain, Class, CredentialKind, Provider, SubjectTokenSource};
 use serde_json::json;
 
 use crate::aws::runner;
@@ -14,7 +14,7 @@ use crate::fake::clouds::{CLIENT, TENANT, aadsts, entra};
 use crate::fake::issuer::{Given, claims, token};
 use crate::fake::{Fake, Reply};
 
-pub fn chain(url: &str, source: Arc<Given>) -> Chain {
+pub fn chain(url: &str, source: Arc<dyn SubjectTokenSource>) -> Chain {
     let provider = AzureProvider {
         authority: operator_authority(url).unwrap(),
         tenant: TENANT.parse().unwrap(),

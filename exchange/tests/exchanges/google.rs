@@ -7,7 +7,7 @@ use chancery_exchange::oauth::JWT_TYPE;
 use chancery_exchange::provider::GoogleProvider;
 use chancery_exchange::provider::google::{CLOUD_PLATFORM, Impersonation, operator_url};
 use chancery_exchange::registry::Registry;
-use chancery_exchange::{Chain, Class, CredentialKind, Provider, Stage};
+use chancery_exchange::{Chain, Class, CredentialKind, Provider, Stage, SubjectTokenSource};
 use serde_json::json;
 
 use crate::aws::runner;
@@ -19,7 +19,7 @@ pub fn audience() -> String {
     format!("https://iam.googleapis.com/{POOL}")
 }
 
-pub fn chain(url: &str, source: Arc<Given>, email: Option<&str>) -> Chain {
+pub fn chain(url: &str, source: Arc<dyn SubjectTokenSource>, email: Option<&str>) -> Chain {
     let scopes = vec![CLOUD_PLATFORM.to_owned()];
     let impersonation = email.map(|email| Impersonation {
         endpoint: operator_url(url).unwrap(),

@@ -130,3 +130,27 @@ proptest! {
         prop_assert_eq!(one == other, key(&one) == key(&other));
     }
 }
+
+/// fluxcd/pkg 3758de38: what one caller added to a shared list of options stood in another's.
+#[test]
+fn r0_23_what_one_call_adds_is_in_no_other() {
+    let base = chain("https://sts.example/", Given::new([String::new()]));
+    let before = base.key(&TRANSPORT);
+    let with = |host: &str, audience: &str| {
+        let mut call = base.clone();
+        call.registry = Registry::new(host.parse().unwrap()).ok();
+        call.expectation.audiences.push(audience.to_owned());
+        let Provider::Aws(aws) = &mut call.provider else { panic!() };
+        aws.session.policy_arns.push(audience.to_owned());
+        call
+    };
+    let one = with("public.ecr.aws", "one");
+    let other = with("123456789012.dkr.ecr.eu-central-1.amazonaws.com", "other");
+    for (call, audience) in [(&one, "one"), (&other, "other")] {
+        let Provider::Aws(aws) = &call.provider else { panic!() };
+        assert_eq!(aws.session.policy_arns, [audience]);
+        assert_eq!(call.expectation.audiences, ["sts.amazonaws.com", audience]);
+    }
+    assert_eq!(base.key(&TRANSPORT), before);
+    assert!(one.key(&TRANSPORT) != other.key(&TRANSPORT) && one.key(&TRANSPORT) != before);
+}

@@ -16,13 +16,18 @@ mod aws;
 mod azure;
 #[cfg(feature = "kube")]
 mod cluster;
+mod corpus;
 mod disk;
 mod fake;
 mod google;
 mod keys;
+mod matrix;
 mod parsers;
+mod pipelines;
 mod secrets;
 mod servers;
 mod sources;
 mod templates;
 mod tenants;
+#[cfg(feature = "spiffe")]
+mod workload_api;

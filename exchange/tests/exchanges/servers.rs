@@ -16,7 +16,7 @@ use crate::aws::runner;
 use crate::fake::issuer::{Given, claims, token, verify};
 use crate::fake::{Call, Fake, Reply};
 
-const AUDIENCE: &str = "https://as.example/";
+pub const AUDIENCE: &str = "https://as.example/";
 
 fn chain(provider: Provider) -> Chain {
     let source: Arc<Given> = Given::new([token(&claims(AUDIENCE))]);
@@ -31,7 +31,7 @@ fn of(exchange: TokenExchange) -> Chain {
     chain(Provider::TokenExchange(Box::new(exchange)))
 }
 
-fn given(extra: &Value) -> Reply {
+pub fn given(extra: &Value) -> Reply {
     let mut answer = json!({ "access_token": "opaque", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "token_type": "Bearer" });
     for (name, value) in extra.as_object().unwrap() {
         answer[name] = value.clone();
@@ -40,7 +40,7 @@ fn given(extra: &Value) -> Reply {
 }
 
 /// RFC 8693: what may stand once stands once, and an actor's type not alone.
-fn server(call: &Call) -> Reply {
+pub fn server(call: &Call) -> Reply {
     let fields: Vec<(String, String)> =
         url::form_urlencoded::parse(&call.body).map(|(name, value)| (name.into(), value.into())).collect();
     let all = |name: &str| {

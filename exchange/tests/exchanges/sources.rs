@@ -22,7 +22,8 @@ fn r0_14_a_18_f27_no_process_is_started_and_nothing_is_printed() {
 #[test]
 fn the_page_on_conformance_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folders = ["exchange/src", "exchange/tests", "cli/tests"].map(|folder| files(&root.join(folder)));
+    let folders = ["exchange/src", "exchange/tests", "cli/tests", "tests/tests"]
+        .map(|folder| files(&root.join(folder)));
     let sources: String =
         folders.concat().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let page = std::fs::read_to_string(root.join("docs/conformance.md")).unwrap();

@@ -16,13 +16,13 @@ use crate::aws::runner;
 use crate::fake::issuer::{Given, claims, forged, token, verify};
 use crate::fake::{Call, Fake, Reply};
 
-fn values(username: &str, params: &[(&str, &str)]) -> Values {
+pub fn values(username: &str, params: &[(&str, &str)]) -> Values {
     let params: BTreeMap<String, String> =
         params.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Values { username: username.to_owned(), params, ..Values::default() }
 }
 
-fn template(preset: Preset, fake: &Fake, values: Values) -> HttpTemplate {
+pub fn template(preset: Preset, fake: &Fake, values: Values) -> HttpTemplate {
     preset.template(operator_server(&fake.url).unwrap(), values).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn chain(template: HttpTemplate, subject: String) -> Chain {
 }
 
 /// The token in `Authorization`, and the user where there is one.
-fn authorization(call: &Call) -> Option<(String, String)> {
+pub fn authorization(call: &Call) -> Option<(String, String)> {
     let value = call.headers.get("authorization")?.to_str().ok()?;
     if let Some(bearer) = value.strip_prefix("Bearer ") {
         return Some((String::new(), bearer.to_owned()));
@@ -42,14 +42,14 @@ fn authorization(call: &Call) -> Option<(String, String)> {
 }
 
 /// What the server was asked for is what it expects, and the token is the issuer's.
-fn is_right(token: &str) -> bool {
+pub fn is_right(token: &str) -> bool {
     // The audience is the server's URL, which the fake does not know before it runs.
     let audience =
         chancery_exchange::UnverifiedToken::parse(token).map(|token| token.claims().aud.0[0].clone());
     audience.is_ok_and(|audience| verify(token, &audience).is_ok())
 }
 
-fn quay(call: &Call) -> Reply {
+pub fn quay(call: &Call) -> Reply {
     let Some((user, token)) = authorization(call) else {
         return Reply::json(401, &json!({ "error": "no user" }));
     };
@@ -140,6 +140,7 @@ async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
     .await;
     let of_vault = template(Preset::Vault, &vault, values("", &[("role", "app")]));
     let subject = token(&claims(&of_vault.audience));
+    assert!(vault.calls().iter().all(|call| !call.headers.contains_key("x-vault-namespace")));
     // Sealed, and then not any more.
     vault.script([Reply::json(503, &json!({ "errors": ["Vault is sealed"] }))]);
     let credential = runner().run(&chain(of_vault.clone(), subject)).await.unwrap();
@@ -147,4 +148,32 @@ async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
     let stranger = forged(&claims(&of_vault.audience));
     let error = runner().run(&chain(of_vault, stranger)).await.unwrap_err();
     assert!(error.to_string().contains("error validating claims"), "{error}");
+}
+
+#[tokio::test]
+async fn vault_is_told_the_namespace_and_nobody_else_is() {
+    let vault = Fake::start(|call| {
+        let namespace = call.headers.get("x-vault-namespace").map(|value| value.to_str().unwrap().to_owned());
+        match namespace.as_deref() {
+            Some("team-a/prod") => {
+                Reply::json(200, &json!({ "auth": { "client_token": "hvs.x", "lease_duration": 1200 } }))
+            }
+            other => Reply::json(404, &json!({ "errors": [format!("no handler for route in {other:?}")] })),
+        }
+    })
+    .await;
+    let of = |namespace: &str| {
+        let values = values("", &[("role", "app"), ("namespace", namespace)]);
+        Preset::Vault.template(operator_server(&vault.url).unwrap(), values)
+    };
+    let right = of("team-a/prod").unwrap();
+    let subject = token(&claims(&right.audience));
+    runner().run(&chain(right.clone(), subject.clone())).await.unwrap();
+    let error = runner().run(&chain(of("team-b").unwrap(), subject.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("team-b"), "{error}");
+    assert_eq!(of("a\nb").unwrap_err().code(), "template-parameter");
+    let without_preset = HttpTemplate { preset: None, ..right.clone() };
+    let (one, other) = (chain(right, subject.clone()), chain(without_preset.clone(), subject.clone()));
+    assert_ne!(one.key(runner().transport()), other.key(runner().transport()), "they are given other tokens");
+    runner().run(&chain(without_preset, subject)).await.unwrap_err();
 }

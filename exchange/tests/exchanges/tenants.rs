@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chancery_exchange::cache::{Cache, CacheOptions, Purge};
+use chancery_exchange::metrics::{Metrics, Object};
 use chancery_exchange::provider::aws::AUDIENCE;
 use chancery_exchange::provider::aws::partition::operator_sts;
 use chancery_exchange::service_account::{
@@ -74,6 +75,7 @@ async fn world() -> World {
     .await;
     let accounts = Mutex::new(BTreeMap::from([account("team-a/app", "u-1", ROLE)]));
     let cluster = Arc::new(Cluster { accounts, trace: trace.clone() });
+    let cache = Cache::new(CacheOptions::default());
     let tenants = Tenants {
         tenancy: Tenancy { gate: true, default_service_account: None },
         cloud: Cloud::Aws {
@@ -85,7 +87,8 @@ async fn world() -> World {
         registry_endpoint: None,
         own: Some(Arc::new(chain(&sts.url, Given::new([token(&claims(AUDIENCE))])))),
         runner: runner(),
-        cache: Cache::new(CacheOptions::default()),
+        metrics: Arc::new(Metrics::new(&cache)),
+        cache,
     };
     World { sts, cluster, trace, tenants }
 }
@@ -95,6 +98,7 @@ fn operation(service_account: Option<&str>) -> Operation {
         namespace: "team-a".to_owned(),
         service_account: service_account.map(str::to_owned),
         registry: None,
+        object: None,
     }
 }
 
@@ -282,4 +286,81 @@ async fn c_01_c_02_c_04_c_05_c_08_r0_20_r0_22_everything_that_matters_is_in_the_
     keys.dedup();
     assert_eq!(keys.len(), count);
     assert_eq!(base.key(transport), base.clone().key(transport));
+}
+
+#[tokio::test]
+async fn c_15_each_object_has_its_own_counts_until_it_is_gone() {
+    let world = world().await;
+    let object = |name: &str| {
+        let text = str::to_owned;
+        Object { kind: text("Bucket"), namespace: text("team-a"), name: text(name), operation: text("read") }
+    };
+    let asked =
+        |name: &str, account: &str| Operation { object: Some(object(name)), ..operation(Some(account)) };
+    for _ in 0..3 {
+        world.tenants.credential(&asked("one", "app")).await.unwrap();
+    }
+    world.tenants.credential(&asked("two", "app")).await.unwrap();
+    world.tenants.credential(&asked("two", "nobody")).await.unwrap_err();
+    let metrics = &world.tenants.metrics;
+    let page = metrics.render().unwrap();
+    let line = |name: &str, object: &str, more: &str, value: u32| {
+        format!(
+            "{name}{{kind=\"Bucket\",namespace=\"team-a\",name=\"{object}\",operation=\"read\"{more}}} {value}\n"
+        )
+    };
+    let failed = ",class=\"permanent\",code=\"service-account-missing\"";
+    for expected in [
+        line("chancery_exchange_cache_hits_total", "one", "", 2),
+        line("chancery_exchange_cache_misses_total", "one", "", 1),
+        line("chancery_exchange_cache_hits_total", "two", "", 1),
+        line("chancery_exchange_failures_total", "two", failed, 1),
+        "chancery_exchange_exchanges_total 1\n".to_owned(),
+        "chancery_exchange_cache_entries 1\n".to_owned(),
+    ] {
+        assert!(page.contains(&expected), "{expected} is missing in\n{page}");
+    }
+    for secret in ["ASIAEXAMPLE", "SESSION", ROLE, "system:serviceaccount"] {
+        assert!(!page.contains(secret), "{secret} is in\n{page}");
+    }
+    metrics.forget("Bucket", "team-a", "two");
+    assert!(!metrics.render().unwrap().contains("\"two\""));
+}
+
+#[cfg(feature = "aws-sdk")]
+#[tokio::test]
+async fn r0_19_r0_24_an_sdk_is_given_the_same_keys_and_never_keeps_what_is_gone() {
+    use aws_credential_types::provider::ProvideCredentials as _;
+    use chancery_exchange::bridge::AwsBridge;
+
+    let world = world().await;
+    let (cluster, sts, tenants) = (world.cluster, world.sts, Arc::new(world.tenants));
+    let bridge = AwsBridge::of_tenant(tenants.clone(), operation(Some("app")));
+    let keys = bridge.provide_credentials().await.unwrap();
+    let given = tenants.credential(&operation(Some("app"))).await.unwrap();
+    let CredentialKind::Aws(own) = &given.kind else { panic!() };
+    assert_eq!(
+        (keys.access_key_id(), keys.secret_access_key(), keys.session_token()),
+        (own.access_key_id.as_str(), own.secret_access_key.expose(), Some("SESSION"))
+    );
+    assert_eq!(keys.expiry(), Some(given.expires_at.into()));
+    assert_eq!(sts.count(), 1, "one exchange for both");
+    assert_eq!(tenants.cache.purge(&Purge::All), 1);
+    bridge.provide_credentials().await.unwrap();
+    assert_eq!(sts.count(), 2, "a purge counts at the next call");
+    cluster.accounts.lock().unwrap().clear();
+    let error = bridge.provide_credentials().await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("[service-account-missing]"), "{cause}");
+    assert!(!format!("{bridge:?} {error:?}").contains("SECRET&KEY"));
+
+    let other = crate::google::chain("http://127.0.0.1:9", crate::google::good(), None);
+    let mut direct = other.clone();
+    let audience = crate::google::audience();
+    direct.provider = {
+        let direct = chancery_exchange::provider::Direct { audience, is_api_server: false };
+        chancery_exchange::Provider::Direct(direct)
+    };
+    let bridge = AwsBridge::new(Arc::new(direct), runner(), Cache::new(CacheOptions::default()));
+    assert!(bridge.provide_credentials().await.is_err(), "a token is no keys");
 }

@@ -3,6 +3,7 @@
 mod closed_loop;
 mod command_line;
 mod documents;
+mod exchange;
 mod fleet;
 mod life;
 mod quickstart;

@@ -11,14 +11,14 @@ use e2e::wait;
 use serde_json::json;
 
 /// The ring of an issuer in a directory, and what stands there.
-struct Ring {
+pub(crate) struct Ring {
     cell: Cell<KeyRing>,
-    ring: KeyRing,
+    pub(crate) ring: KeyRing,
     version: Option<Version>,
 }
 
 impl Ring {
-    async fn new(dir: &Scratch, issuer: &str) -> Result<Self> {
+    pub(crate) async fn new(dir: &Scratch, issuer: &str) -> Result<Self> {
         let folder = dir.join("ring");
         std::fs::create_dir_all(&folder)?;
         let store = CellStore::directory(&folder, StoreMode::Shared).await?;
@@ -26,7 +26,7 @@ impl Ring {
         Ok(Self { cell: store.cell(issuer, schema), ring: KeyRing::new(), version: None })
     }
 
-    async fn write(&mut self, ring: KeyRing) -> Result<()> {
+    pub(crate) async fn write(&mut self, ring: KeyRing) -> Result<()> {
         match self.cell.swap(&ring, self.version.as_ref()).await? {
             Swap::Swapped(version) => (self.ring, self.version) = (ring, Some(version)),
             Swap::Lost(_) => bail!("somebody else writes the ring"),
@@ -34,7 +34,7 @@ impl Ring {
         Ok(())
     }
 
-    async fn adopt(&mut self, key: &KeyFile, signs: bool) -> Result<()> {
+    pub(crate) async fn adopt(&mut self, key: &KeyFile, signs: bool) -> Result<()> {
         let adopted = AdoptedKey { public_key: key.public_key()?, signs, custody: Custody::Elsewhere };
         self.write(self.ring.request(&Request::Adopt(vec![adopted]))?).await
     }

@@ -21,7 +21,7 @@ pub(super) enum PresetChoice {
     Jfrog,
     /// octo-sts: --param scope=OWNER/REPOSITORY --param identity=NAME
     OctoSts,
-    /// Vault and OpenBao: --param role=NAME, --param mount=PATH
+    /// Vault and OpenBao: --param role=NAME, --param mount=PATH, --param namespace=PATH
     Vault,
 }
 

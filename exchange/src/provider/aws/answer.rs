@@ -71,7 +71,7 @@ struct Meaning {
 /// The refusal that passes by itself after a change: IAM needs up to a minute.
 const SETTLING: &str = "aws-access-denied";
 
-const MEANINGS: [Meaning; 19] = [
+const MEANINGS: [Meaning; 21] = [
     Meaning {
         code: "ExpiredTokenException",
         says: "",
@@ -148,6 +148,21 @@ const MEANINGS: [Meaning; 19] = [
         class: Class::Permanent,
         name: "aws-access-denied",
         remedy: "have the role's trust policy allow this provider, `sub` and `aud`; after a change IAM needs up to a minute",
+    },
+    // MinIO has one code for every token that it refuses.
+    Meaning {
+        code: "InvalidParameterValue",
+        says: "no public key found",
+        class: Class::Permanent,
+        name: "sts-key-unknown",
+        remedy: "the issuer does not publish the key that signed the token: `chancery exchange explain --check-issuer` shows which it does",
+    },
+    Meaning {
+        code: "InvalidParameterValue",
+        says: "`azp`",
+        class: Class::Permanent,
+        name: "sts-audience",
+        remedy: "ask for the audience that the server takes: MinIO names `azp` also where `aud` is not its client id",
     },
     Meaning {
         code: "MalformedPolicyDocument",
@@ -255,6 +270,14 @@ mod tests {
                 Class::Permanent,
                 "aws-access-denied",
             ),
+            (
+                400,
+                "InvalidParameterValue",
+                "No public key found for kid k",
+                Class::Permanent,
+                "sts-key-unknown",
+            ),
+            (400, "InvalidParameterValue", "Missing", Class::Permanent, "aws-refused"),
             (400, "Throttling", "Rate exceeded", Class::Throttled, "throttled"),
             (503, "", "", Class::Transient, "server-failed"),
             (502, "", "<html>", Class::Transient, "server-failed"),

@@ -21,7 +21,7 @@ pub enum Preset {
     /// `params.identity` the name of the trust policy in it.
     OctoSts,
     /// Vault's and OpenBao's JWT login (<https://developer.hashicorp.com/vault/api-docs/auth/jwt>). `params.role` is the
-    /// role, `params.mount` where the method is mounted, `jwt` otherwise.
+    /// role, `params.mount` where the method is mounted, `jwt` otherwise; `params.namespace` is sent as `X-Vault-Namespace`.
     Vault,
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::issuer::{SUBJECT, claims, token, verify};
+use super::issuer::{claims, is_trusted, token, verify};
 use super::{Call, Reply};
 
 pub const ROLE: &str = "arn:aws:iam::123456789012:role/app";
@@ -56,7 +56,7 @@ pub fn sts(call: &Call) -> Reply {
             "No OpenIDConnect provider found in your account for https://id.example",
         ),
         Err(problem) => sts_error(400, "InvalidIdentityToken", &format!("signature: {problem}")),
-        Ok(claims) if claims["sub"] != SUBJECT || field("RoleArn") != ROLE => {
+        Ok(claims) if !is_trusted(&claims) || field("RoleArn") != ROLE => {
             sts_error(403, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
         }
         Ok(_) => {
@@ -115,7 +115,7 @@ pub fn entra(call: &Call) -> Reply {
             aadsts(401, 700_211, "No matching federated identity record found for presented assertion issuer")
         }
         Err(problem) => aadsts(401, 700_027, &problem),
-        Ok(claims) if claims["sub"] != SUBJECT => aadsts(
+        Ok(claims) if !is_trusted(&claims) => aadsts(
             401,
             700_213,
             "No matching federated identity record found for presented assertion subject",

@@ -21,6 +21,14 @@ pub const SUBJECT: &str = "system:serviceaccount:team-a:app";
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(KeySize::Rsa2048).unwrap());
 static STRANGER: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(KeySize::Rsa2048).unwrap());
 
+/// The same workload as SPIFFE knows it.
+pub const SPIFFE_ID: &str = "spiffe://example.org/ns/team-a/sa/app";
+
+/// Whether a trust of the stand-ins is for whom a token is for.
+pub fn is_trusted(claims: &Value) -> bool {
+    [SUBJECT, SPIFFE_ID].contains(&claims["sub"].as_str().unwrap_or_default())
+}
+
 pub fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
@@ -29,22 +37,32 @@ pub fn claims(audience: &str) -> Value {
     json!({ "iss": ISSUER, "sub": SUBJECT, "aud": [audience], "exp": now() + 600, "iat": now(), "nbf": now() })
 }
 
-fn signed_with(key: &KeyPair, claims: &Value) -> String {
+fn signed_with(key: &KeyPair, header: &Value, claims: &Value) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let text = format!("{}.{}", part(&json!({ "alg": "RS256", "kid": "key-1" })), part(claims));
+    let text = format!("{}.{}", part(header), part(claims));
     let mut signature = vec![0; key.public_modulus_len()];
     key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature).unwrap();
     format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
+fn header() -> Value {
+    json!({ "alg": "RS256", "kid": "key-1" })
+}
+
 /// A token of the issuer.
 pub fn token(claims: &Value) -> String {
-    signed_with(&KEY, claims)
+    signed_with(&KEY, &header(), claims)
+}
+
+/// A token of the issuer that says what it is.
+#[cfg(feature = "spiffe")]
+pub fn typed(typ: &str, claims: &Value) -> String {
+    signed_with(&KEY, &json!({ "alg": "RS256", "kid": "key-1", "typ": typ }), claims)
 }
 
 /// A token that somebody else signed in its name.
 pub fn forged(claims: &Value) -> String {
-    signed_with(&STRANGER, claims)
+    signed_with(&STRANGER, &header(), claims)
 }
 
 /// The claims of a token that is the issuer's and has not ended; otherwise what is wrong with it.

@@ -1,7 +1,7 @@
 //! A server on a loopback port that answers as a function says, after what a test has scripted, and records every call.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -43,11 +43,25 @@ impl Reply {
         Self::new(status, body.to_string())
     }
 
+    /// The connection ends in place of an answer.
+    pub fn gone() -> Self {
+        Self::new(GONE, "")
+    }
+
+    /// Nothing comes, and the connection stays.
+    pub fn never() -> Self {
+        Self::new(NEVER, "")
+    }
+
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 }
+
+/// What stands in place of a status where no answer comes.
+const GONE: u16 = 0;
+const NEVER: u16 = 1;
 
 /// A running stand-in.
 pub struct Fake {
@@ -74,10 +88,18 @@ impl Fake {
                         let call = read(request).await;
                         calls.lock().unwrap().push(call.clone());
                         let next = script.lock().unwrap().pop_front();
-                        Ok::<_, Infallible>(write(next.unwrap_or_else(|| answer(&call))))
+                        let reply = next.unwrap_or_else(|| answer(&call));
+                        match reply.status {
+                            GONE => Err(io::Error::other("gone")),
+                            NEVER => std::future::pending().await,
+                            _ => Ok(write(reply)),
+                        }
                     }
                 });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                // A client would keep a connection of each stand-in open until the process has no file left.
+                let server =
+                    http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(server);
             }
         });
         Self { url, calls, script, task }
