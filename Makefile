@@ -17,7 +17,7 @@ EXCHANGE := -p chancery --no-default-features --features exchange
 TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
 # Suites that mostly wait, for servers or processes: several run at once, those that take longest are begun first.
-LONG_SUITES := rotation signer service cluster stores faults interrupted histories
+LONG_SUITES := rotation signer service cluster exchanges stores faults interrupted histories
 SUITES := $(sort $(basename $(notdir $(wildcard */tests/*.rs) $(patsubst %/main.rs,%.rs,$(wildcard */tests/*/main.rs)))))
 SHORT_SUITES := $(filter-out $(LONG_SUITES),$(SUITES))
 
