@@ -22,7 +22,7 @@
 //! | `chancery_longest_max_age_seconds` | `issuer`, `view` | gauge | the longest time for which a document that was ever served there may be kept |
 //! | `chancery_edges` | `issuer`, `view` | gauge | edges of a view (addresses, plain and past caches) at the last look |
 //! | `chancery_edges_readable` | `issuer`, `view` | gauge | how many of them could be read |
-//! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
+//! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `Oversize`, `MarkerReplaced`, `RolledBack`, `ForeignKeys` |
 //! | `chancery_http_requests_total` | `code` | counter | answers of the public server by status code |
 //! | `chancery_certificate_reload_total` | `result` | counter | changed serving certificates: `replaced`, `refused` (the old pair stays) |
 //! | `chancery_certificate_expiry_timestamp_seconds` | certificate | gauge | when the serving certificate in use expires (Unix time) |
