@@ -4,6 +4,7 @@ mod closed_loop;
 mod command_line;
 mod documents;
 mod fleet;
+mod hanging;
 mod life;
 mod quickstart;
 mod relying_parties;
