@@ -46,9 +46,9 @@ mod reader;
 mod record;
 mod view;
 
-pub use lifetimes::LONGEST_LIFETIME;
+pub use lifetimes::{LONGEST_LIFETIME, UNBROKEN_AT_MOST};
 pub use observation::{EdgeKeys, EdgeObservation, Observation, OriginObservation};
-pub use obstacle::{Obstacle, UNBROKEN_AT_MOST};
+pub use obstacle::Obstacle;
 pub use reader::RecordReader;
 pub use record::{EdgeRecord, KeyRecord, ViewRecord, VisibilityRecord};
 

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use super::UNBROKEN_AT_MOST;
 use super::proven::{Interval, ProvenTime};
 
 /// No lifetime is taken for longer, whatever a header says: a year, which HTTP's own specification used to call "never
 /// expires" (RFC 2616 section 14.21). `max-age` itself goes up to 2^31 s, 68 years (RFC 9111 section 1.2.2), and no
 /// cache is known that does not drop what nobody asks for within a fraction of that.
 pub const LONGEST_LIFETIME: Duration = Duration::from_secs(365 * 86_400);
+
+/// The most that must pass without a break, beside what the longest cache lifetime needs: no relying party that looks
+/// again at all is known to keep a set of its own accord for longer than 15 minutes. A wait beyond this hour is
+/// caution, and an interval without observation does not take away what it has seen.
+pub const UNBROKEN_AT_MOST: Duration = Duration::from_secs(3600);
 
 /// How many are told apart. Of more, neighbours become one: the longer of the two times, as lately served as the
 /// shorter one.

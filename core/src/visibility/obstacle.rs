@@ -5,13 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{EdgeRecord, ViewRecord, VisibilityRecord};
+use super::{EdgeRecord, UNBROKEN_AT_MOST, ViewRecord, VisibilityRecord};
 use crate::KeyId;
-
-/// The most that must pass without a break, beside what the longest cache lifetime needs: no relying party that looks
-/// again at all is known to keep a set of its own accord for longer than 15 minutes. A wait beyond this hour is
-/// caution, and an interval without observation does not take away what it has seen.
-pub const UNBROKEN_AT_MOST: Duration = Duration::from_secs(3600);
 
 /// Why a key is not visible everywhere for long enough.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
