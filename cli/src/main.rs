@@ -6,6 +6,7 @@
 
 use std::process::ExitCode;
 
+use chancery_core::quoted::each_once;
 use clap::{Parser, Subcommand};
 
 use output::complain;
@@ -148,9 +149,5 @@ fn main() -> ExitCode {
 
 /// An error and what lies behind it on one line. What one of them says already is not said again.
 fn in_words(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {
-        "" => cause,
-        said if said.contains(&cause) => said.to_owned(),
-        said => format!("{said}: {cause}"),
-    })
+    each_once(error.chain().map(ToString::to_string))
 }

@@ -10,6 +10,10 @@
 //! | [`backoff`] | pauses between tries |
 //! | [`limits`] | every time limit of this crate |
 
+use std::iter::{once, successors};
+
+use chancery_core::quoted::each_once;
+
 #[cfg(feature = "kube")]
 pub mod access;
 pub mod backoff;
@@ -22,9 +26,6 @@ pub mod socket;
 
 /// An error with its causes on one line, each said once: the errors below often repeat those they contain.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
-    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
-    })
+    let causes = successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    each_once(once(error.to_string()).chain(causes))
 }

@@ -9,8 +9,9 @@
 //!    intruder; what is proven and of an older decision than what stood there was brought back by one.
 //! 4. A writer without state has only the count of decisions to go by: a higher one than before is another writer of
 //!    ours, or a write of its own whose answer was lost. Anything else that differs has drifted.
-//! 5. The same content in a new version has not drifted.
-//! 6. A key that appears without a proof, and that we neither publish nor withdrew, is reported by name: whoever can
+//! 5. What is larger than what is read is nobody's of ours, whatever its marker says.
+//! 6. The same content in a new version has not drifted.
+//! 7. A key that appears without a proof, and that we neither publish nor withdrew, is reported by name: whoever can
 //!    put a key there can forge identities. A writer with state removes it; one without reports it, since it cannot
 //!    tell it from another writer's.
 
@@ -18,7 +19,7 @@ use std::fmt;
 
 use crate::jwks::ObservedJwks;
 use crate::provenance::Provenance;
-use crate::publication::{Desired, Observed, StoredObject, WriterMemory};
+use crate::publication::{Desired, LARGEST_OBJECT, Observed, StoredObject, WriterMemory};
 use crate::{DocumentKind, KeyId, Owner, PublicKey};
 
 /// One difference that we did not make.
@@ -42,6 +43,8 @@ pub enum DriftKind {
     },
     /// Its bytes, headers or withdrawals differ under our own marker.
     Changed,
+    /// Somebody put an object there that is larger than what is read.
+    Oversize,
     /// An older edition of it was brought back.
     RolledBack,
     /// It shows keys under our own marker that are not ours.
@@ -54,12 +57,17 @@ pub enum DriftKind {
 }
 
 impl DriftKind {
+    /// The names of all kinds.
+    pub const NAMES: [&str; 6] =
+        ["Changed", "Vanished", "Oversize", "MarkerReplaced", "RolledBack", "ForeignKeys"];
+
     /// Its name in metrics and conditions.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Vanished => "Vanished",
             Self::Marker { .. } => "MarkerReplaced",
             Self::Changed => "Changed",
+            Self::Oversize => "Oversize",
             Self::RolledBack => "RolledBack",
             Self::ForeignKeys { .. } => "ForeignKeys",
         }
@@ -83,6 +91,10 @@ impl fmt::Display for Drift {
                 write!(f, "the {document} was replaced by one without an ownership marker")
             }
             DriftKind::Changed => write!(f, "the {document} was changed under our marker, and not by us"),
+            DriftKind::Oversize => write!(
+                f,
+                "somebody put an object of more than {LARGEST_OBJECT} bytes in the place of the {document}, which relying parties may not be able to read"
+            ),
             DriftKind::RolledBack => {
                 write!(
                     f,
@@ -138,6 +150,7 @@ fn of_object(
     let is_stateful = matches!(desired.memory, WriterMemory::Stateful { .. });
     let changed = match provenance {
         Provenance::Foreign(theirs) => return vec![DriftKind::Marker { theirs: Some(theirs.clone()) }],
+        _ if now.is_oversize() => Some(DriftKind::Oversize),
         Provenance::Unmarked => Some(DriftKind::Marker { theirs: None }),
         Provenance::Proven if decision(now) < decision(before) => Some(DriftKind::RolledBack),
         Provenance::Proven => (differs && decision(now) == decision(before) && now.bytes == before.bytes)

@@ -122,6 +122,11 @@ impl IssuerKeys {
         self.settle();
     }
 
+    /// A reading of a source that observes failed; see [`Retention::fail`].
+    pub fn source_failed(&mut self, source: &SourceId) {
+        self.retention.fail(source);
+    }
+
     /// Forgets a source that is gone for good. Its keys are retained.
     pub fn remove_source(&mut self, source: &SourceId) {
         self.retention.remove(source);

@@ -15,13 +15,15 @@
 //!    stays, behind its own, and is reported; an entry that it could not carry on unchanged blocks. What was withdrawn
 //!    there it publishes again as [`Returning`] says, and a key that is proven to be revoked never. Where a writer with a
 //!    key was, it needs that key.
-//! 6. An object is written only if its bytes, media type, cache header or marker must change, and only on the
+//! 6. An object that is larger than what is read ([`LARGEST_OBJECT`]) is repaired where everything is, and blocks
+//!    elsewhere: nobody knows which keys it shows. A set of our own that is so large is never written.
+//! 7. An object is written only if its bytes, media type, cache header or marker must change, and only on the
 //!    condition that it is still the version that was read, or still absent.
-//! 7. Where another writer published the same keys already, their order stays: two writers that saw them come in
+//! 8. Where another writer published the same keys already, their order stays: two writers that saw them come in
 //!    another order must not rewrite each other's documents for ever.
-//! 8. The JWKS is written before the discovery document that names it.
+//! 9. The JWKS is written before the discovery document that names it.
 
-use crate::jwks::{JwksError, ObservedJwk, ObservedJwks};
+use crate::jwks::{ObservedJwk, ObservedJwks};
 use crate::marker::Marker;
 use crate::provenance::Provenance;
 use crate::withdrawal::{Withdrawal, WithdrawalCause, Withdrawals};
@@ -29,13 +31,17 @@ use crate::{Document, DocumentKind, DocumentSet, Jwks, KeyId, PublicKey};
 
 mod blocked;
 mod desired;
+mod found;
 mod observed;
 mod reason;
 
 pub use blocked::Blocked;
 pub use desired::{Contact, Desired, Returning, WriterMemory, first_decision};
-pub use observed::{Observed, StoredObject, Version};
+pub use observed::{LARGEST_OBJECT, Observed, StoredObject, Version};
 pub use reason::Reason;
+
+use found::{Found, is_repaired, takes_over};
+use reason::{difference, explain_content};
 
 /// The condition of a write: that the object is what it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,73 +78,6 @@ pub struct Plan {
     pub result: DocumentSet,
 }
 
-/// What was found at the place of the JWKS.
-struct Found<'a> {
-    object: Option<&'a StoredObject>,
-    provenance: Option<Provenance<'a>>,
-    published: ObservedJwks,
-    unreadable: bool,
-}
-
-impl<'a> Found<'a> {
-    fn of(desired: Desired<'_>, object: Option<&'a StoredObject>) -> Result<Self, Blocked> {
-        let provenance = object.map(|object| desired.identity().judge(DocumentKind::Jwks, object));
-        let (published, unreadable) = match object.map(|object| ObservedJwks::parse(&object.bytes)) {
-            None => (ObservedJwks::default(), false),
-            Some(Ok(published)) => (published, false),
-            // A set that somebody more lenient than we may still read, so its keys may be in use.
-            Some(Err(JwksError::NotAnObject)) if !provenance.is_some_and(|it| is_repaired(desired, it)) => {
-                return Err(Blocked::ForeignEntry { kid: String::new(), kty: String::new() });
-            }
-            Some(Err(_)) => (ObservedJwks::default(), true),
-        };
-        Ok(Self { object, provenance, published, unreadable })
-    }
-
-    fn marker(&self) -> Option<&'a Marker> {
-        self.object?.marker.as_ref()
-    }
-
-    fn decision(&self) -> u64 {
-        self.marker().map_or(0, |marker| marker.decision)
-    }
-
-    fn is_proven(&self) -> bool {
-        self.provenance == Some(Provenance::Proven)
-    }
-
-    fn shows_exactly(&self, jwks: &Jwks) -> bool {
-        let same = |key: &PublicKey| jwks.contains(key.key_id());
-        let order = Jwks::new(self.published.keys().cloned()).unwrap_or_else(Jwks::empty);
-        order.keys().len() == jwks.keys().len() && order.keys().iter().all(same)
-    }
-}
-
-/// Whether what is found there is replaced without asking. Where we have recorded that we write, and do not know yet
-/// that we have, that is only what carries a proof: it is a write of ours that somebody has changed.
-fn is_repaired(desired: Desired<'_>, provenance: Provenance<'_>) -> bool {
-    match desired.memory {
-        WriterMemory::Stateful { contact: Contact::Made { known: Some(_) }, .. } => true,
-        WriterMemory::Stateful { contact: Contact::Made { known: None }, .. } => {
-            provenance == Provenance::Disproven
-        }
-        _ => false,
-    }
-}
-
-/// Whether the keys that are found there must become ours before anything is written.
-fn takes_over(desired: Desired<'_>, found: &Found<'_>) -> bool {
-    match desired.memory {
-        // Where there is nothing to take over, the first write makes the contact.
-        WriterMemory::Stateful { contact: Contact::First, .. } => found.object.is_some(),
-        WriterMemory::Stateful { contact: Contact::Made { known: None }, .. } => {
-            let predecessor = matches!(found.provenance, Some(Provenance::Unproven | Provenance::Unmarked));
-            predecessor && desired.unknown(&found.published).next().is_some()
-        }
-        _ => false,
-    }
-}
-
 /// Decides the writes that bring a target from `observed` to `desired`, by the rules at the head of this module.
 ///
 /// # Errors
@@ -160,7 +99,7 @@ pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> 
                 Some(_) => distinct(desired.unknown(&found.published)),
             };
             let target = Decided { jwks: ours, decision, withdrawals: desired.withdrawals.clone() };
-            Ok(Plan { intruders, ..writes(desired, observed, &found, target) })
+            Ok(Plan { intruders, ..writes(desired, observed, &found, target)? })
         }
         WriterMemory::Stateless { returning, may_empty, first_decision, .. } => {
             let withdrawals = carried_withdrawals(desired, &found, returning);
@@ -178,7 +117,7 @@ pub fn plan(desired: Desired<'_>, observed: &Observed) -> Result<Plan, Blocked> 
                 found => found.saturating_add(u64::from(changes)),
             };
             let target = Decided { jwks, decision, withdrawals };
-            Ok(Plan { foreign, ..writes(desired, observed, &found, target) })
+            Ok(Plan { foreign, ..writes(desired, observed, &found, target)? })
         }
     }
 }
@@ -199,7 +138,12 @@ struct Decided {
 }
 
 /// The writes that bring a target to what was decided.
-fn writes(desired: Desired<'_>, observed: &Observed, found: &Found<'_>, target: Decided) -> Plan {
+fn writes(
+    desired: Desired<'_>,
+    observed: &Observed,
+    found: &Found<'_>,
+    target: Decided,
+) -> Result<Plan, Blocked> {
     let Decided { jwks, decision, withdrawals } = target;
     let keeps_order = match desired.memory {
         WriterMemory::Stateful { .. } => found.is_proven() && found.decision() == decision,
@@ -208,6 +152,10 @@ fn writes(desired: Desired<'_>, observed: &Observed, found: &Found<'_>, target: 
     let published: Vec<KeyId> = distinct(found.published.keys());
     let jwks = jwks.in_order(&published).filter(|_| keeps_order).unwrap_or(jwks);
     let result = DocumentSet::new(desired.documents.issuer().clone(), jwks, desired.documents.cache());
+    let bytes = result.document(DocumentKind::Jwks).bytes.len();
+    if bytes > LARGEST_OBJECT {
+        return Err(Blocked::TooManyKeys { keys: result.jwks().keys().len(), bytes });
+    }
     let named = withdrawals
         .iter()
         .filter(|withdrawal| !result.jwks().keys().iter().any(|key| withdrawal.key.is(key.key_id())));
@@ -232,8 +180,7 @@ fn writes(desired: Desired<'_>, observed: &Observed, found: &Found<'_>, target: 
         };
         (!reasons.is_empty()).then_some(Write { document, marker, precondition, reasons })
     });
-    let writes = writes.collect();
-    Plan { writes, foreign: Vec::new(), intruders: Vec::new(), result }
+    Ok(Plan { writes: writes.collect(), foreign: Vec::new(), intruders: Vec::new(), result })
 }
 
 /// What a writer without state withdraws: what it is told to, and what the marker says that was found.
@@ -314,6 +261,7 @@ fn check_owner(desired: Desired<'_>, observed: &Observed, kind: DocumentKind) ->
             Err(Blocked::ForeignOwner { kind, theirs, ours })
         }
         _ if is_repaired(desired, provenance) => Ok(()),
+        _ if object.is_oversize() => Err(Blocked::Oversize { kind }),
         Provenance::Unmarked if !desired.adopt_unmarked => Err(Blocked::Unmarked { kind }),
         Provenance::Disproven if has_key => Err(Blocked::OtherWriter { kind }),
         Provenance::Disproven => Err(Blocked::NoWriterKey { kind }),
@@ -339,53 +287,6 @@ fn foreign_keys(desired: Desired<'_>, published: &ObservedJwks) -> Result<Vec<Pu
 
 fn foreign_entry(entry: &ObservedJwk) -> Blocked {
     Blocked::ForeignEntry { kid: entry.kid.clone().unwrap_or_default(), kty: entry.kty.clone() }
-}
-
-fn difference(desired: Desired<'_>, document: &Document, object: Option<&StoredObject>) -> Vec<Reason> {
-    let Some(object) = object else { return vec![Reason::Missing] };
-    let mut reasons = Vec::new();
-    if object.bytes != document.bytes {
-        reasons.push(Reason::Content);
-    }
-    if object.media_type.as_deref() != Some(document.kind.media_type()) {
-        reasons.push(Reason::MediaType(object.media_type.clone()));
-    }
-    if object.cache_control.as_deref() != Some(document.cache.header().as_str()) {
-        reasons.push(Reason::CacheControl(object.cache_control.clone()));
-    }
-    let identity = desired.identity();
-    match identity.judge(document.kind, object) {
-        Provenance::Unmarked => reasons.push(Reason::Adopted),
-        Provenance::Unproven | Provenance::Disproven if identity.writer_key.is_some() => {
-            reasons.push(Reason::Unproven);
-        }
-        _ => {}
-    }
-    reasons
-}
-
-/// Says which keys a changed JWKS adds and withdraws, instead of only that its bytes differ.
-fn explain_content(
-    reasons: Vec<Reason>,
-    found: &Found<'_>,
-    after: &Jwks,
-    withdrawals: &Withdrawals,
-) -> Vec<Reason> {
-    let before = distinct(found.published.keys());
-    let adds: Vec<_> =
-        after.keys().iter().map(PublicKey::key_id).filter(|id| !before.contains(id)).cloned().collect();
-    let gone = before.into_iter().filter(|id| !after.contains(id));
-    let (withdraws, removes): (Vec<_>, Vec<_>) = gone.partition(|id| withdrawals.contains(id));
-    let mut explained = Vec::new();
-    if found.unreadable {
-        explained.push(Reason::Unreadable);
-    }
-    explained.extend((!adds.is_empty()).then_some(Reason::Adds(adds)));
-    explained.extend((!withdraws.is_empty()).then_some(Reason::Withdraws(withdraws)));
-    explained.extend((!removes.is_empty()).then_some(Reason::RemovesIntruders(removes)));
-    let explains = !explained.is_empty();
-    explained.extend(reasons.into_iter().filter(|reason| !(explains && *reason == Reason::Content)));
-    explained
 }
 
 /// Each id once, in order.

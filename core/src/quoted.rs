@@ -28,6 +28,16 @@ pub fn one_line(text: &str, longest: usize) -> String {
     format!("{}{rest}", escaped(shown))
 }
 
+/// An error's text and those of what lies behind it, in one: what is empty, or was said before, is left out, since errors
+/// often repeat those that they contain.
+pub fn each_once(texts: impl IntoIterator<Item = String>) -> String {
+    texts.into_iter().fold(String::new(), |said, text| match said.as_str() {
+        "" => text,
+        said if said.contains(&text) => said.to_owned(),
+        said => format!("{said}: {text}"),
+    })
+}
+
 /// See [`quoted`].
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<T>(T);
@@ -128,6 +138,18 @@ mod tests {
         assert_eq!(quoted(&fits).to_string(), format!("\"{fits}\""));
         assert_eq!(quoted(format!("{fits}y")).to_string(), format!("\"{fits}\u{2026}\""));
         assert_eq!(escaped(format!("{fits}y")).to_string(), format!("{fits}y"));
+    }
+
+    #[test]
+    fn what_an_error_repeats_is_said_once() {
+        for (texts, said) in [
+            (vec![], ""),
+            (vec!["a"], "a"),
+            (vec!["outer", "", "outer", "inner"], "outer: inner"),
+            (vec!["cannot read x: denied", "denied", "by policy"], "cannot read x: denied: by policy"),
+        ] {
+            assert_eq!(each_once(texts.into_iter().map(str::to_owned)), said);
+        }
     }
 
     #[test]

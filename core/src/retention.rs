@@ -11,8 +11,9 @@
 //! 2. A key that the last source dropped is retained. A retained key that shows up again is live again.
 //! 3. Time is accumulated, never read from a clock, and does not run for anybody while no source shows a key: an
 //!    empty source is far more often a mistake than a wish to stop every workload. A source that decides counts here.
-//! 4. Time does not run either for a key whose own sources were not read whole since the start: a file that cannot be
-//!    read after a restart has dropped nothing.
+//! 4. Time does not run either for a key whose own sources were not read whole since the start, or cannot be read now:
+//!    a file that cannot be read after a restart has dropped nothing, and a key may have come back behind a source that
+//!    has fallen silent.
 //! 5. A retained key whose time is up has expired.
 //!
 //! The order follows from the record and the readings alone, so a restart changes no byte.
@@ -55,8 +56,8 @@ pub struct Retention {
 #[derive(Clone, Debug, Default)]
 struct ShownBySource {
     keys: Vec<PublicKey>,
-    /// Whether it was read whole since the start.
-    read_whole: bool,
+    /// Whether it was read whole since the start, and every reading since has succeeded.
+    is_confirmed: bool,
 }
 
 /// A key that no source shows any more.
@@ -94,7 +95,7 @@ impl Retention {
         match reading {
             SourceReading::Complete(keys) => {
                 shown.keys = keys;
-                shown.read_whole = true;
+                shown.is_confirmed = true;
             }
             SourceReading::Partial(keys) => {
                 let missing = before.iter().filter(|key| !keys.contains(key)).cloned();
@@ -104,6 +105,14 @@ impl Retention {
         self.settle(&source, before);
     }
 
+    /// A reading of a source failed: what it showed last holds, and nobody can tell whether a key that it dropped has come
+    /// back.
+    pub fn fail(&mut self, source: &SourceId) {
+        if let Some(shown) = self.sources.get_mut(source) {
+            shown.is_confirmed = false;
+        }
+    }
+
     /// Forgets a source that is gone for good, as a replica that left the control plane. Its keys are retained.
     pub fn remove(&mut self, source: &SourceId) {
         let shown = *self.sources.remove(source).unwrap_or_default();
@@ -111,7 +120,8 @@ impl Retention {
     }
 
     /// Lets time pass and returns the keys that expire by it. `all_read` says that every configured source was read
-    /// whole since the start: then it is certain that nobody shows a retained key, wherever it came from.
+    /// whole since the start: if each can still be read, it is certain that nobody shows a retained key, wherever it came
+    /// from.
     pub fn elapse(&mut self, elapsed: Duration, all_read: bool) -> Vec<KeyId> {
         if !self.runs() {
             return Vec::new();
@@ -153,13 +163,14 @@ impl Retention {
 
     /// The retained keys for which time runs.
     fn aging(&self, all_read: bool) -> BTreeSet<KeyId> {
-        let whole = self.sources.iter().filter(|(_, shown)| shown.read_whole);
-        let whole: BTreeSet<&str> = whole.map(|(source, _)| source.name.as_str()).collect();
-        let was_read = |retained: &RetainedKey| {
-            let shown_by = &retained.shown_by;
-            all_read || (!shown_by.is_empty() && shown_by.iter().all(|name| whole.contains(name.as_str())))
+        let confirmed = self.sources.iter().filter(|(_, shown)| shown.is_confirmed);
+        let confirmed: BTreeSet<&str> = confirmed.map(|(source, _)| source.name.as_str()).collect();
+        let all_confirmed = all_read && self.sources.values().all(|shown| shown.is_confirmed);
+        let is_missing = |retained: &RetainedKey| {
+            let mut shown_by = retained.shown_by.iter();
+            all_confirmed || (shown_by.len() > 0 && shown_by.all(|name| confirmed.contains(name.as_str())))
         };
-        let aging = self.retained.iter().filter(|(_, retained)| was_read(retained));
+        let aging = self.retained.iter().filter(|(_, retained)| is_missing(retained));
         aging.map(|(kid, _)| kid.clone()).collect()
     }
 

@@ -5,7 +5,9 @@
 mod fixture;
 
 use chancery_core::drift::{Drift, DriftKind, compare};
-use chancery_core::publication::{Desired, Observed, StoredObject, Version, WriterMemory, plan};
+use chancery_core::publication::{
+    Desired, LARGEST_OBJECT, Observed, StoredObject, Version, WriterMemory, plan,
+};
 use chancery_core::{
     CachePolicy, DocumentKind, DocumentSet, KeyId, Marker, Owner, WithdrawalCause, Withdrawals,
 };
@@ -66,6 +68,7 @@ fn every_change_that_is_not_ours_is_named_and_no_other() {
     let stranger = StoredObject { marker: Some(Marker::of(owner("them"))), ..ours("b") };
     let unmarked = StoredObject { marker: None, ..ours("b") };
     let header = StoredObject { cache_control: Some("no-store".to_owned()), ..ours("b") };
+    let endless = StoredObject { bytes: vec![b' '; LARGEST_OBJECT + 1], ..ours("b") };
     let garbage = StoredObject { bytes: b"{".to_vec(), ..ours("b") };
     for (what, now, expected) in [
         ("nothing", jwks(ours("a")), vec![]),
@@ -75,6 +78,7 @@ fn every_change_that_is_not_ours_is_named_and_no_other() {
         ("stripped", jwks(unmarked), vec![Replaced { theirs: None }]),
         ("another header", jwks(header), vec![Changed]),
         ("unreadable", jwks(garbage), vec![Changed]),
+        ("endless", jwks(endless), vec![DriftKind::Oversize]),
         ("a key taken out", jwks(with_keys(&[1], 5)), vec![Changed]),
         ("a key slipped in", jwks(with_keys(&[1, 2, 7], 5)), vec![Changed, foreign(7)]),
         ("the same by somebody who counts on", jwks(with_keys(&[1, 2, 7], 6)), vec![foreign(7)]),

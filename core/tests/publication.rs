@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 
 use chancery_core::jwks::ObservedJwks;
 use chancery_core::publication::{
-    Blocked, Desired, Observed, Plan, Precondition, Reason, StoredObject, Version, WriterMemory, plan,
+    Blocked, Contact, Desired, LARGEST_OBJECT, Observed, Plan, Precondition, Reason, StoredObject, Version,
+    WriterMemory, plan,
 };
 use chancery_core::{
     CachePolicy, DocumentKind, DocumentSet, IssuerUrl, Jwks, KeyId, Marker, Owner, PublicKey,
-    WithdrawalCause, Withdrawals,
+    WithdrawalCause, Withdrawals, WriterKey,
 };
 use fixture::{key, numbered_key, numbered_set};
 use proptest::prelude::*;
@@ -322,4 +323,70 @@ proptest! {
             prop_assert!(ids(&ours).iter().all(|id| plan.result.jwks().contains(id)));
         }
     }
+}
+
+/// Where everything is repaired an endless object is, too; elsewhere it blocks, whatever its marker says.
+#[test]
+fn an_object_that_is_too_large_is_repaired_or_blocks() {
+    let writer_key = WriterKey::new([7; 32]);
+    let edition = stored(&documents(&[1]), DocumentKind::Jwks, Some(owner("us"))).edition();
+    let stateful = |contact| WriterMemory::Stateful { writer_key: &writer_key, decision: 5, contact };
+    let known = Contact::Made { known: edition.as_ref() };
+    let forged = Marker::of(owner("us")).proven(
+        &WriterKey::new([8; 32]),
+        documents(&[1]).issuer(),
+        &documents(&[1]).document(DocumentKind::Jwks),
+    );
+    let (ours, theirs) = (Marker::of(owner("us")), Marker::of(owner("them")));
+    for kind in DocumentKind::ALL {
+        for (memory, marker, expected) in [
+            (stateful(known), Some(&ours), Ok(())),
+            (stateful(known), None, Ok(())),
+            (stateful(known), Some(&forged), Ok(())),
+            (stateful(known), Some(&theirs), Err("belongs to them")),
+            (stateful(Contact::Made { known: None }), Some(&forged), Ok(())),
+            (stateful(Contact::Made { known: None }), Some(&ours), Err("has more than")),
+            (stateful(Contact::First), Some(&ours), Err("has more than")),
+            (stateful(Contact::First), Some(&forged), Err("has more than")),
+            (stateful(Contact::First), None, Err("has more than")),
+            (WriterMemory::NONE, Some(&ours), Err("has more than")),
+            (WriterMemory::NONE, None, Err("has more than")),
+        ] {
+            let mut observed = holding(&documents(&[1]), Some(owner("us")));
+            let object = observed.object_mut(kind).as_mut().expect("an object");
+            object.bytes.resize(LARGEST_OBJECT + 1, b' ');
+            object.marker = marker.cloned();
+            let wish = Wish { ours: &[1], withdrawn: &[], memory, adopt_unmarked: true };
+            let planned = plan_as(&wish, &observed);
+            match (planned, expected) {
+                (Ok(plan), Ok(())) => {
+                    let write = plan.writes.iter().find(|write| write.document.kind == kind);
+                    let reasons = &write.expect("a write").reasons;
+                    assert!(reasons.contains(&Reason::Oversize), "{kind} {memory:?}: {reasons:?}");
+                }
+                (Err(blocked), Err(expected)) => {
+                    assert!(blocked.to_string().contains(expected), "{kind} {memory:?}: {blocked}");
+                }
+                (planned, _) => panic!("{kind} {memory:?} {marker:?}: {planned:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_set_that_could_not_be_read_back_is_never_written() {
+    let modulus = |number: u32| {
+        let mut modulus = [0xa5; 2048];
+        modulus[1..5].copy_from_slice(&number.to_be_bytes());
+        PublicKey::from_rsa(&modulus, &[1, 0, 1]).expect("a usable key")
+    };
+    let issuer: IssuerUrl = "https://id.example.com/a".parse().expect("an issuer URL");
+    let jwks = Jwks::new((0..3100).map(modulus)).expect("keys");
+    let documents = DocumentSet::new(issuer, jwks, CachePolicy::default());
+    let (owner, withdrawals) = (owner("us"), Withdrawals::default());
+    let (memory, adopt_unmarked) = (WriterMemory::NONE, false);
+    let desired =
+        Desired { documents: &documents, withdrawals: &withdrawals, owner: &owner, memory, adopt_unmarked };
+    let blocked = plan(desired, &Observed::default()).expect_err("it was planned").to_string();
+    assert!(blocked.contains("of 3100 keys"), "{blocked}");
 }

@@ -36,7 +36,10 @@ pub use lock::LockFile;
 pub use new_file::{Existing, NewFile};
 pub use patience::within;
 pub use placement::{Staged, place, stage};
-pub use read::{Bounds, Kinds, SecretFile, read, read_all, read_blocking, read_secret, read_secret_blocking};
+pub use read::{
+    Bounds, Kinds, SecretFile, read, read_all, read_beginning_blocking, read_blocking, read_secret,
+    read_secret_blocking,
+};
 pub use replace::{remove_leftovers, replace, replace_blocking};
 pub use tree::place_below;
 pub use unfinished::{Settled, Unfinished, unfinished};

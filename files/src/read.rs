@@ -1,9 +1,9 @@
 //! Reading with a bound for everything: the kind of the file, its size, and the time it takes.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -77,23 +77,47 @@ pub fn read_blocking(path: &Path, bounds: Bounds) -> Result<Vec<u8>, FileError> 
 /// # Errors
 /// As [`read`](read()), except for the time.
 pub fn read_secret_blocking(path: &Path, bounds: Bounds) -> Result<SecretFile, FileError> {
-    let failed = |source| FileError::io("read", path, source);
-    let mut file = File::from(open(path, OFlags::NONBLOCK)?);
-    let metadata = file.metadata().map_err(failed)?;
-    let kind = metadata.file_type();
-    if std::os::unix::fs::FileTypeExt::is_fifo(&kind) && bounds.kinds == Kinds::RegularOrPipe {
-        // Now it may wait for whoever writes.
-        file = File::from(open(path, OFlags::empty())?);
-    } else if !kind.is_file() {
-        return Err(FileError::NotAFile(path.to_owned()));
-    }
+    let too_large = || FileError::TooLarge { path: path.to_owned(), limit: bounds.bytes };
+    let Opened { mut file, metadata } = open_allowed(path, bounds.kinds)?;
     let size = usize::try_from(metadata.size()).unwrap_or(usize::MAX);
     if size > bounds.bytes {
-        return Err(FileError::TooLarge { path: path.to_owned(), limit: bounds.bytes });
+        return Err(too_large());
     }
-    let bytes = read_all(&mut file, size, bounds.bytes).map_err(failed)?;
-    let bytes = bytes.ok_or_else(|| FileError::TooLarge { path: path.to_owned(), limit: bounds.bytes })?;
-    Ok(SecretFile { bytes, readable_by_others: kind.is_file() && metadata.mode() & 0o044 != 0 })
+    let bytes = read_all(&mut file, size, bounds.bytes);
+    let bytes = bytes.map_err(|source| FileError::io("read", path, source))?.ok_or_else(too_large)?;
+    let readable_by_others = metadata.is_file() && metadata.mode() & 0o044 != 0;
+    Ok(SecretFile { bytes, readable_by_others })
+}
+
+/// As [`read_blocking`], but of a file that is larger than `bounds` allow its beginning, as much as they allow.
+///
+/// # Errors
+/// As [`read_blocking`], except for the size.
+pub fn read_beginning_blocking(path: &Path, bounds: Bounds) -> Result<Vec<u8>, FileError> {
+    let Opened { file, metadata } = open_allowed(path, bounds.kinds)?;
+    let size = usize::try_from(metadata.size()).unwrap_or(usize::MAX);
+    let mut beginning = file.take(bounds.bytes as u64);
+    let bytes = read_all(&mut beginning, size.min(bounds.bytes), bounds.bytes);
+    let bytes = bytes.map_err(|source| FileError::io("read", path, source))?;
+    Ok(bytes.map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default())
+}
+
+/// A file of an allowed kind.
+struct Opened {
+    file: File,
+    metadata: Metadata,
+}
+
+fn open_allowed(path: &Path, kinds: Kinds) -> Result<Opened, FileError> {
+    let mut file = File::from(open(path, OFlags::NONBLOCK)?);
+    let metadata = file.metadata().map_err(|source| FileError::io("read", path, source))?;
+    if metadata.file_type().is_fifo() && kinds == Kinds::RegularOrPipe {
+        // Now it may wait for whoever writes.
+        file = File::from(open(path, OFlags::empty())?);
+    } else if !metadata.is_file() {
+        return Err(FileError::NotAFile(path.to_owned()));
+    }
+    Ok(Opened { file, metadata })
 }
 
 /// Everything that `source` holds, wiped on drop, or `None` when it is more than `limit` bytes.
@@ -181,6 +205,21 @@ mod tests {
         let error = read(&path, bounds(10)).unwrap_err();
         assert!(matches!(error, FileError::TooLarge { limit: 10, .. }), "{error}");
         assert!(error.to_string().contains("file"), "{error}");
+    }
+
+    #[test]
+    fn of_a_larger_file_the_beginning_is_read_where_that_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in [0, 9, 10, 11, 1 << 20] {
+            fs::write(&path, vec![b'x'; length]).unwrap();
+            assert_eq!(read_beginning_blocking(&path, bounds(10)).unwrap(), vec![b'x'; length.min(10)]);
+        }
+        // A file of a terabyte that takes no room on the disk.
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(read_beginning_blocking(&path, bounds(10)).unwrap(), [0; 10]);
+        let error = read_beginning_blocking(&pipe(folder.path()), bounds(10)).unwrap_err();
+        assert!(matches!(error, FileError::NotAFile(_)), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | `SigningKeyVisible` | source | `True` | `VisibleEverywhere`, `Published`; `NotYetProven`, `UnannouncedActivation`, `CannotAsk` |
 //! | `Published` | target | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
 //! | `OwnedByUs` | target | `True` | `OurMarker`; `ForeignMarker`, `Unmarked` |
-//! | `Drifted` | target | `False` | `AsWritten`; `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
+//! | `Drifted` | target | `False` | `AsWritten`; `Changed`, `Vanished`, `Oversize`, `MarkerReplaced`, `RolledBack`, `ForeignKeys` |
 //! | `ForeignKeys` | target | `False` | `NoForeignKeys`; `KeysOfNoSource`, `PossibleIntrusion` |
 //! | `Uploaded` | sink | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
 //! | `Visible` | view | `True` | `SeenEverywhere`; `KeyNotYetSeen`, `KeyVanished`, `EdgeUnreadable` |

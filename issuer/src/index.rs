@@ -79,7 +79,7 @@ impl Index {
         Self { issuer, cache, keys, silent, unread, complete: false }
     }
 
-    /// Takes what a source reports. A failure changes nothing.
+    /// Takes what a source reports. A failure takes no key away, and stops the time of those that the source dropped.
     ///
     /// # Errors
     /// When a key ring comes from a backup, which changes nothing either.
@@ -109,7 +109,7 @@ impl Index {
                 self.silent.remove(&source.position);
                 followed = self.keys.decide(decision.clone());
             }
-            SourceEvent::Failed { .. } => {}
+            SourceEvent::Failed { source, .. } => self.keys.source_failed(source),
         }
         self.complete |= self.all_read();
         followed
@@ -267,6 +267,28 @@ MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpZP
         assert_eq!((kids(&index), index.vanished().len()), (2, 1));
         index.apply(&listed(source(0, "files"))).unwrap();
         assert_eq!(index.elapse(Duration::from_secs(1000)).len(), 1, "it was read, and one key is not there");
+    }
+
+    #[test]
+    fn time_does_not_run_for_a_dropped_key_while_its_source_cannot_be_read() {
+        let mut index = index(2);
+        let lists = |position: usize, keys: Vec<PublicKey>| SourceEvent::Listed {
+            source: source(position, if position == 0 { "a" } else { "b" }),
+            keys,
+            skipped: Vec::new(),
+            unread: Vec::new(),
+        };
+        let fails = SourceEvent::Failed { source: source(1, "b"), error: "down".to_owned() };
+        let dropped = crate::source::tests::key();
+        index.apply(&listed(source(0, "a"))).unwrap();
+        index.apply(&lists(1, vec![dropped])).unwrap();
+        index.apply(&lists(1, Vec::new())).unwrap();
+        assert_eq!(index.elapse(Duration::from_secs(50)), []);
+        index.apply(&fails).unwrap();
+        assert_eq!((index.elapse(Duration::from_secs(1000)), index.next_withdrawal()), (Vec::new(), None));
+        index.apply(&lists(1, Vec::new())).unwrap();
+        assert_eq!(index.next_withdrawal(), Some(Duration::from_secs(10)), "it goes on where it stood still");
+        assert_eq!(index.elapse(Duration::from_secs(10)).len(), 1);
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! | `chancery_longest_max_age_seconds` | `issuer`, `view` | gauge | the longest time for which a document that was ever served there may be kept |
 //! | `chancery_edges` | `issuer`, `view` | gauge | edges of a view (addresses, plain and past caches) at the last look |
 //! | `chancery_edges_readable` | `issuer`, `view` | gauge | how many of them could be read |
-//! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `MarkerReplaced`, `ForeignKeys` |
+//! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `Oversize`, `MarkerReplaced`, `RolledBack`, `ForeignKeys` |
 //! | `chancery_http_requests_total` | `code` | counter | answers of the public server by status code |
 //! | `chancery_certificate_reload_total` | `result` | counter | changed serving certificates: `replaced`, `refused` (the old pair stays) |
 //! | `chancery_certificate_expiry_timestamp_seconds` | certificate | gauge | when the serving certificate in use expires (Unix time) |
@@ -75,7 +75,7 @@ pub struct Metrics {
     leader: Gauge,
     keys: Family<StateLabels, Gauge>,
     key_age: Family<KeyLabels, Seconds>,
-    first_seen: Mutex<BTreeMap<KeyLabels, Timestamp>>,
+    first_seen: Mutex<BTreeMap<KeyLabels, FirstSeen>>,
     sources: SourceMetrics,
     publish: Family<PublishLabels, Counter>,
     last_publish: Family<TargetLabels, Gauge>,
@@ -88,6 +88,13 @@ pub struct Metrics {
     requests: RequestCounters,
     certificate_reload: Family<ReloadLabels, Counter>,
     certificate_expiry: Family<CertificateLabels, Gauge>,
+}
+
+/// When a published key was first seen, and the gauge of its age: found once, so that a rendering holds the lock no longer
+/// than it takes to set them.
+struct FirstSeen {
+    since: Timestamp,
+    age: Seconds,
 }
 
 /// The names by which metrics tell the parts of an issuer apart.
@@ -153,7 +160,8 @@ impl Metrics {
             if state != KeyState::Withdrawn {
                 let labels = KeyLabels { issuer: issuer.to_string(), kid: key_id.to_string() };
                 present.insert(labels.clone());
-                first_seen.insert(labels, since);
+                let age = self.key_age.get_or_create_owned(&labels);
+                first_seen.insert(labels, FirstSeen { since, age });
             }
         }
         first_seen.retain(|labels, _| {
@@ -261,9 +269,8 @@ impl Metrics {
     pub fn render(&self, now: Timestamp) -> Result<String, fmt::Error> {
         {
             let first_seen = self.first_seen.lock().unwrap_or_else(PoisonError::into_inner);
-            for (labels, since) in first_seen.iter() {
-                let age = now.duration_since(*since).as_secs_f64().max(0.0);
-                self.key_age.get_or_create(labels).set(age);
+            for key in first_seen.values() {
+                key.age.set(now.duration_since(key.since).as_secs_f64().max(0.0));
             }
         }
         let mut text = String::new();

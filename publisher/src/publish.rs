@@ -21,7 +21,9 @@ use chancery_core::publication::{
 };
 use chancery_core::{Document, DocumentKind, DocumentSet, KeyId, Marker, PublicKey};
 
-use crate::store::{ConditionalRead, DocumentStore, Put, StoreError, StoreErrorKind};
+use crate::store::{
+    ConditionalRead, DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, StoreError, StoreErrorKind,
+};
 
 /// Of several writers that race, one wins each time: this many may race for one issuer.
 const TRIES: u32 = 5;
@@ -146,12 +148,21 @@ impl PublishError {
     }
 }
 
-/// Reads both documents of a target.
+/// Reads both documents of a target, for whoever goes by what they say.
 ///
 /// # Errors
-/// When one of them cannot be read.
+/// When one of them cannot be read, or not whole.
 pub async fn observe(store: &dyn DocumentStore) -> Result<Observed, StoreError> {
-    observe_changes(store, &LastSeen::default()).await
+    let observed = observe_changes(store, &LastSeen::default()).await?;
+    for kind in DocumentKind::ALL {
+        if observed.object(kind).is_some_and(StoredObject::is_oversize) {
+            let cause = format!("the object has more than {LARGEST_OBJECT} bytes");
+            let remedy = "find out who put it there; a running service with state that has written there before writes over it, otherwise move it away";
+            let failure = Failure::new(StoreErrorKind::Misconfigured, cause, remedy);
+            return Err(failure.at(store.describe(), Operation::Read, kind.path()));
+        }
+    }
+    Ok(observed)
 }
 
 async fn observe_changes(store: &dyn DocumentStore, seen: &LastSeen) -> Result<Observed, StoreError> {

@@ -3,11 +3,14 @@
 //! An adapter translates its vendor's answers into [`StoreErrorKind`]s; nobody above it knows a vendor.
 
 use std::fmt;
+#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 use chancery_core::Marker;
 #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
 use chancery_core::marker::MarkerField;
+pub use chancery_core::publication::LARGEST_OBJECT;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 use chancery_core::quoted::one_line;
 
@@ -23,13 +26,11 @@ pub mod memory;
 #[cfg(feature = "s3")]
 pub mod s3;
 
-/// The largest object that is read, in bytes. A key set of a hundred keys has 50 kB: what is larger is not ours.
-pub const LARGEST_OBJECT: usize = 8 << 20;
-
 /// A place for small objects that can be written on a condition. Every implementation passes `conformance`.
 #[async_trait]
 pub trait DocumentStore: Send + Sync + fmt::Debug {
-    /// The object at `path`, unless it is still the version `known`. Changes nothing.
+    /// The object at `path`, unless it is still the version `known`; of one that is larger than [`LARGEST_OBJECT`] its
+    /// beginning, one byte more than that. Changes nothing.
     ///
     /// # Errors
     /// When the place cannot be read; see [`StoreErrorKind`].
@@ -231,15 +232,12 @@ pub(crate) fn read_marker<'a>(
     })
 }
 
-/// Adds a part of an object that is being read, up to [`LARGEST_OBJECT`].
+/// Adds a part of an object that is being read, up to one byte more than [`LARGEST_OBJECT`], and says whether to go on.
 #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
-pub(crate) fn append(bytes: &mut Vec<u8>, chunk: &[u8]) -> Result<(), Failure> {
-    bytes.extend_from_slice(chunk);
-    if bytes.len() > LARGEST_OBJECT {
-        let cause = format!("the object has more than {LARGEST_OBJECT} bytes");
-        return Err(Failure::new(StoreErrorKind::Misconfigured, cause, "move it away"));
-    }
-    Ok(())
+pub(crate) fn append(bytes: &mut Vec<u8>, chunk: &[u8]) -> ControlFlow<()> {
+    let room = (LARGEST_OBJECT + 1).saturating_sub(bytes.len());
+    bytes.extend(chunk.iter().take(room));
+    if bytes.len() > LARGEST_OBJECT { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// An answer of a store whose versions are ETags has none.

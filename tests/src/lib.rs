@@ -19,6 +19,7 @@
 //! | the API that makes Google trust an issuer | [`gcp_iam`] |
 //! | relying parties that are given the keys themselves | [`vault_jwt`] (Vault's own code), [`vault`] and [`key_api`] (ours) |
 //! | one more address of an issuer's host, which lags, caches or lies | [`edge`] |
+//! | a folder that stops answering | [`hang`] |
 //! | a reader who never looks away | [`witness`] |
 //! | two writers whose every step is directed | [`interleave`] |
 //!
@@ -43,6 +44,7 @@ pub mod fault_proxy;
 pub mod gcp_iam;
 pub mod gcs_gate;
 pub mod google_sts;
+pub mod hang;
 pub mod http;
 pub mod interleave;
 pub mod key_api;

@@ -180,10 +180,14 @@ impl Site {
         Ok(service)
     }
 
+    /// Where a page on the admin port is.
+    pub fn admin_url(&self, page: &str) -> String {
+        format!("http://127.0.0.1:{}/{page}", self.admin_port)
+    }
+
     /// Status and text of a page on the admin port.
     pub async fn admin(&self, page: &str) -> Result<(u16, String)> {
-        let url = format!("http://127.0.0.1:{}/{page}", self.admin_port);
-        let answer = http::client(None)?.get(url).send().await?;
+        let answer = http::client(None)?.get(self.admin_url(page)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 

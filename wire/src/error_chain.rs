@@ -3,20 +3,14 @@
 use std::error::Error;
 use std::iter::successors;
 
-use chancery_core::quoted::one_line;
+use chancery_core::quoted::{each_once, one_line};
 
 use crate::limits::EXCERPT;
 
 /// An error and what lies behind it, each as `spell` puts it, on one line that is safe to print. What is empty or was
 /// said already is left out.
 pub fn describe(error: &(dyn Error + 'static), spell: impl Fn(&(dyn Error + 'static)) -> String) -> String {
-    let mut said: Vec<String> = Vec::new();
-    for text in chain(error).map(|error| one_line(&spell(error), EXCERPT)) {
-        if !text.is_empty() && !said.iter().any(|earlier| earlier.contains(&text)) {
-            said.push(text);
-        }
-    }
-    said.join(": ")
+    each_once(chain(error).map(|error| one_line(&spell(error), EXCERPT)))
 }
 
 /// The first of an error and its sources that is a `T`.

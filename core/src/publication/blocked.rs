@@ -1,5 +1,6 @@
 //! Why a target may not be written, with the remedy.
 
+use super::LARGEST_OBJECT;
 use crate::marker::{Edition, Owner};
 use crate::withdrawal::Withdrawal;
 use crate::{DocumentKind, KeyId, PublicKey};
@@ -27,6 +28,24 @@ pub enum Blocked {
     Unmarked {
         /// Which object.
         kind: DocumentKind,
+    },
+    /// An object of which only the beginning was read.
+    #[error(
+        "the {kind} has more than {LARGEST_OBJECT} bytes, so that it was not read and nobody knows which keys it shows; nothing was written. Find out who put it there, and move it away"
+    )]
+    Oversize {
+        /// Which object.
+        kind: DocumentKind,
+    },
+    /// A set of our own that could not be read back.
+    #[error(
+        "the JWKS of {keys} keys has {bytes} bytes, and not more than {LARGEST_OBJECT} are read back; nothing was written. Leave out keys that nobody signs with"
+    )]
+    TooManyKeys {
+        /// How many there are.
+        keys: usize,
+        /// How large the document is.
+        bytes: usize,
     },
     /// A proof that is not ours, where our state has never written.
     #[error(

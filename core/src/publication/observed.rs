@@ -7,10 +7,13 @@ use crate::marker::{Edition, Marker};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(pub String);
 
+/// The largest object that is read whole, in bytes. A key set of a hundred keys has 50 kB: what is larger is not ours.
+pub const LARGEST_OBJECT: usize = 8 << 20;
+
 /// An object as it was read from a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
-    /// The exact bytes.
+    /// The exact bytes; of a larger object than [`LARGEST_OBJECT`] its beginning, one byte more than that.
     pub bytes: Vec<u8>,
     /// `Content-Type` as stored.
     pub media_type: Option<String>,
@@ -23,6 +26,11 @@ pub struct StoredObject {
 }
 
 impl StoredObject {
+    /// Whether only its beginning was read.
+    pub fn is_oversize(&self) -> bool {
+        self.bytes.len() > LARGEST_OBJECT
+    }
+
     /// Which writing of it this is; `None` when it carries no marker.
     pub fn edition(&self) -> Option<Edition> {
         Edition::of(&self.bytes, self.marker.as_ref())

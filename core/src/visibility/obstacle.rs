@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::lifetimes::UNBROKEN_AT_MOST;
-use super::{EdgeRecord, ViewRecord, VisibilityRecord};
+use super::{EdgeRecord, UNBROKEN_AT_MOST, ViewRecord, VisibilityRecord};
 use crate::KeyId;
 
 /// Why a key is not visible everywhere for long enough.

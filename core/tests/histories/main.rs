@@ -10,12 +10,13 @@ mod world;
 mod writer;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use chancery_core::DocumentKind;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRng, TestRunner};
 use world::{Event, Fate, Intrusion, TARGETS, World};
-use writer::{SOURCES, WRITERS};
+use writer::{SOURCES, WRITERS, source_of};
 
 /// How many are played where `HISTORIES` names no other number.
 const HISTORIES: u32 = 10_000;
@@ -141,6 +142,44 @@ fn a_lost_answer_at_every_write_is_known_as_our_own() {
         (history, silent)
     });
     histories(HISTORIES / 10, lost);
+}
+
+/// A writer has read that a source lacks a key, which then came back; the source never answers it again. Another writer
+/// has seen the key, and publishes it: nothing takes it away.
+#[test]
+fn a_key_that_a_silent_source_once_lacked_stays_while_nobody_can_tell_whether_it_is_gone() {
+    let both = || Event::Rotate(BTreeSet::from([0, 3]));
+    let before = [both(), Event::Elapse(1, 0), Event::Period(1), Event::Elapse(0, 0), Event::Period(0)];
+    let lacks = [Event::Rotate(BTreeSet::from([0])), Event::Read(0, 1), both(), Event::Read(1, 1)];
+    let after = [Event::Period(1), Event::Elapse(0, 150), Event::Period(0), Event::Period(1)];
+    let history = [&before[..], &lacks[..], &after[..]].concat();
+    for silent in 7..=9 {
+        lives_through(&history, Some(silent)).unwrap_or_else(|failure| panic!("{silent}: {failure}"));
+    }
+}
+
+/// The same somewhere in any history.
+#[test]
+fn a_key_that_a_source_lacked_before_it_fell_silent_is_never_taken_away() {
+    let lacks = (0..WRITERS, 0..WRITERS, 0usize..60, prop::collection::btree_set(0u8..6, 1..4));
+    let strategy = (any_history(), lacks).prop_map(|((mut history, _), (reads, misses, at, live))| {
+        let at = at.min(history.len());
+        let without = live.iter().copied().filter(|number| source_of(*number) == 0).collect();
+        let (with, without) = (Event::Rotate(live), Event::Rotate(without));
+        let lacks = [
+            with.clone(),
+            Event::Elapse(reads, 0),
+            Event::Period(reads),
+            Event::Elapse(misses, 0),
+            without,
+            Event::Read(misses, 1),
+            with,
+        ];
+        let silent = at + lacks.len();
+        history.splice(at..at, lacks);
+        (history, Some(silent))
+    });
+    histories(HISTORIES / 10, strategy);
 }
 
 /// What `XorShift` begins with: its other half must not be zero where the seed is.

@@ -123,15 +123,7 @@ impl World {
     pub fn follow(&mut self, event: &Event) -> Result<(), String> {
         match event {
             Event::Rotate(keys) => {
-                let live: BTreeSet<u8> = keys.difference(&self.revoked).copied().collect();
-                let silent = |number: &u8| self.silent == Some(source_of(*number));
-                let back: Vec<u8> = live.difference(&self.live).copied().filter(silent).collect();
-                self.live = live;
-                // What comes back behind a silent source is known to nobody: to every writer it went for good.
-                for number in back {
-                    self.writers.iter_mut().for_each(|writer| writer.seen.retain(|seen| *seen != number));
-                    self.no_longer_promised(number);
-                }
+                self.live = keys.difference(&self.revoked).copied().collect();
             }
             Event::Read(writer, source) => self.read(*writer, *source),
             Event::Elapse(writer, time) => self.elapse(*writer, *time),
@@ -188,7 +180,9 @@ impl World {
     }
 
     fn read(&mut self, writer: usize, source: usize) {
-        if self.silent != Some(source) {
+        if self.silent == Some(source) {
+            self.writers[writer].cannot_read(source);
+        } else {
             self.writers[writer].read(source, &self.live);
             let shown = self.live.iter().filter(|number| source_of(**number) == source);
             shown.for_each(|number| self.missing[writer][usize::from(*number)] = 0);

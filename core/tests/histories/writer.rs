@@ -125,6 +125,10 @@ impl Writer {
         self.read.insert(source);
     }
 
+    pub fn cannot_read(&mut self, source: usize) {
+        self.keys.source_failed(&SourceId { position: source, name: source.to_string() });
+    }
+
     pub fn elapse(&mut self, time: u64) {
         self.keys.elapse(Duration::from_secs(time), self.read.len() == SOURCES);
     }

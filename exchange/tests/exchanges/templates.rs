@@ -85,7 +85,7 @@ async fn a_11_a_robot_of_quay_logs_in_by_its_federation() {
 }
 
 #[tokio::test]
-async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
+async fn jfrog_is_asked_in_its_own_way() {
     let jfrog = Fake::start(|call| {
         let asked: Value = serde_json::from_slice(&call.body).unwrap();
         let mut names: Vec<&String> = asked.as_object().unwrap().keys().collect();
@@ -110,7 +110,10 @@ async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
     let CredentialKind::Registry(login) = &credential.kind else { panic!() };
     assert_eq!((login.username.as_str(), login.password.expose()), ("svc", "jf"));
     assert_eq!(credential.lifetime().as_secs(), 600);
+}
 
+#[tokio::test]
+async fn octo_sts_is_asked_in_its_own_way() {
     let octo = Fake::start(|call| {
         let (_, token) = authorization(call).unwrap();
         let expected = "/sts/exchange?scope=my-org%2Frepo&identity=deploy";
@@ -126,7 +129,10 @@ async fn jfrog_octo_sts_and_vault_are_asked_in_their_own_way() {
     let credential = runner().run(&chain(of_octo, subject)).await.unwrap();
     let CredentialKind::Bearer(bearer) = &credential.kind else { panic!() };
     assert_eq!(bearer.token.expose(), "ghs_x");
+}
 
+#[tokio::test]
+async fn vault_is_asked_in_its_own_way() {
     let vault = Fake::start(|call| {
         let asked: Value = serde_json::from_slice(&call.body).unwrap();
         match call.uri == "/v1/auth/jwt/login"

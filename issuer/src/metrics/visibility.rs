@@ -85,7 +85,7 @@ impl VisibilityMetrics {
 
     /// Drops what is counted of the drift of a target that has gone.
     pub(super) fn forget_target(&self, target: &TargetLabels) {
-        for kind in ["Changed", "Vanished", "MarkerReplaced", "ForeignKeys"] {
+        for kind in DriftKind::NAMES {
             self.drift.remove(&DriftLabels::new(target, kind));
         }
     }

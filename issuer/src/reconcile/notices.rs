@@ -177,9 +177,10 @@ fn drifted(result: &Result<Outcome, PublishError>, drift: &[Drift]) -> Option<Ve
     let worst = drift.iter().max_by_key(|found| match found.what {
         DriftKind::Changed => 0,
         DriftKind::Vanished => 1,
-        DriftKind::Marker { .. } => 2,
-        DriftKind::RolledBack => 3,
-        DriftKind::ForeignKeys { .. } => 4,
+        DriftKind::Oversize => 2,
+        DriftKind::Marker { .. } => 3,
+        DriftKind::RolledBack => 4,
+        DriftKind::ForeignKeys { .. } => 5,
     });
     let Some(worst) = worst else {
         let calm = Verdict::good(condition, "AsWritten", "the target holds what was written last");

@@ -170,7 +170,9 @@ async fn stored(found: BlobClientDownloadResult) -> Result<StoredObject, Failure
 async fn collect(body: &mut AsyncResponseBody) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.try_next().await.map_err(|error| answer::broken_off(&error))? {
-        append(&mut bytes, &chunk)?;
+        if append(&mut bytes, &chunk).is_break() {
+            break;
+        }
     }
     Ok(bytes)
 }

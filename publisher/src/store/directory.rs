@@ -19,7 +19,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chancery_core::publication::{Precondition, StoredObject, Version};
-use chancery_files::{Bounds, NewFile, read_blocking, remove_leftovers, replace_blocking, within};
+use chancery_files::{
+    Bounds, FileError, NewFile, read_beginning_blocking, read_blocking, remove_leftovers, replace_blocking,
+    within,
+};
 
 use self::place::DocumentFiles;
 use self::refusal::refused;
@@ -100,7 +103,10 @@ impl DocumentStore for DirectoryStore {
 fn read(place: &DocumentFiles) -> Result<Option<StoredObject>, Failure> {
     for _ in 0..READS {
         let before = read_file(&place.sidecar)?;
-        let Some(bytes) = read_file(&place.document)? else { return Ok(None) };
+        let beginning = Bounds::regular(LARGEST_OBJECT + 1, TIMEOUT);
+        let Some(bytes) = found(read_beginning_blocking(&place.document, beginning))? else {
+            return Ok(None);
+        };
         if read_file(&place.sidecar)? == before {
             let sidecar = Sidecar::parse(before.as_deref(), &place.sidecar)?;
             return Ok(Some(sidecar.describe(bytes)));
@@ -132,7 +138,12 @@ fn write(
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    match read_blocking(path, Bounds::regular(LARGEST_OBJECT, TIMEOUT)) {
+    found(read_blocking(path, Bounds::regular(LARGEST_OBJECT, TIMEOUT)))
+}
+
+/// What was read, or nothing where there is no such file.
+fn found(read: Result<Vec<u8>, FileError>) -> Result<Option<Vec<u8>>, Failure> {
+    match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(refused(&error)),

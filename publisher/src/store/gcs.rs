@@ -167,7 +167,9 @@ async fn collect(mut response: ReadObjectResponse) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.next().await {
         let chunk = chunk.map_err(|error| answer::broken_off(&error))?;
-        append(&mut bytes, &chunk)?;
+        if append(&mut bytes, &chunk).is_break() {
+            break;
+        }
     }
     Ok(bytes)
 }

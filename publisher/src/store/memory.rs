@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chancery_core::publication::{StoredObject, Version};
 
-use super::{ConditionalRead, DocumentStore, Operation, Put, StoreError, check};
+use super::{ConditionalRead, DocumentStore, LARGEST_OBJECT, Operation, Put, StoreError, check};
 
 /// Objects of one process. Versions are the numbers of its writes.
 #[derive(Debug, Default)]
@@ -49,7 +49,9 @@ impl Inner {
 #[async_trait]
 impl DocumentStore for MemoryStore {
     async fn read_unless(&self, path: &str, known: Option<&Version>) -> Result<ConditionalRead, StoreError> {
-        Ok(ConditionalRead::of(self.lock().objects.get(path).cloned(), known))
+        let mut object = self.lock().objects.get(path).cloned();
+        object.iter_mut().for_each(|object| object.bytes.truncate(LARGEST_OBJECT + 1));
+        Ok(ConditionalRead::of(object, known))
     }
 
     async fn write(&self, put: Put<'_>) -> Result<Version, StoreError> {
@@ -69,5 +71,20 @@ impl DocumentStore for MemoryStore {
 
     fn describe(&self) -> String {
         "memory".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_what_is_too_large_the_beginning_is_read() {
+        let store = MemoryStore::new();
+        let (bytes, version) = (vec![b' '; LARGEST_OBJECT + 2], Version(String::new()));
+        let object = StoredObject { bytes, media_type: None, cache_control: None, marker: None, version };
+        store.place("openid/v1/jwks", object);
+        let read = store.read("openid/v1/jwks").await.unwrap().unwrap();
+        assert_eq!(read.bytes.len(), LARGEST_OBJECT + 1);
     }
 }

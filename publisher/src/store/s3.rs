@@ -227,7 +227,9 @@ async fn collect(mut body: ByteStream) -> Result<Vec<u8>, Failure> {
         let chunk = chunk.map_err(|error| {
             Failure::new(StoreErrorKind::Unavailable, error, "the answer broke off; try again")
         })?;
-        append(&mut bytes, &chunk)?;
+        if append(&mut bytes, &chunk).is_break() {
+            break;
+        }
     }
     Ok(bytes)
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chancery_cluster::cell::{Cell, CellStore, CellStoreConfig, CellStoreError, StoreMode};
+use chancery_cluster::error_chain;
 use chancery_core::ring::{Acknowledgement, WallTime};
 use chancery_core::rotation::Observations;
 use chancery_core::rotation::calendar::Calendar;
@@ -122,7 +123,7 @@ impl Observer {
             match cell.load().await {
                 Ok(Some(stored)) => _ = heard.insert(name.to_owned(), stored.document),
                 Ok(None) => {}
-                Err(error) => troubles.push(format!("signer {name} is not heard: {}", chain(&error))),
+                Err(error) => troubles.push(format!("signer {name} is not heard: {}", error_chain(&error))),
             }
         }
         heard
@@ -143,7 +144,9 @@ impl Observer {
                 ));
             }
             Ok(None) => {}
-            Err(error) => troubles.push(format!("the visibility record cannot be read: {}", chain(&error))),
+            Err(error) => {
+                troubles.push(format!("the visibility record cannot be read: {}", error_chain(&error)));
+            }
         }
         self.reader.current(now)
     }
@@ -157,7 +160,7 @@ impl Observer {
         let listed = match self.vault.list().await {
             Ok(listed) => listed,
             Err(error) => {
-                troubles.push(format!("what is in custody is not known: {}", chain(&error)));
+                troubles.push(format!("what is in custody is not known: {}", error_chain(&error)));
                 return (None, Vec::new());
             }
         };
@@ -179,7 +182,7 @@ impl Observer {
         let Some(kid) = held.iter().find(is_unknown) else { return false };
         let opened = self.vault.load(kid).await;
         let opened = opened.map(|key| key.public_key().clone());
-        let opened = opened.map_err(|error| format!("{kid} cannot be opened: {}", chain(&error)));
+        let opened = opened.map_err(|error| format!("{kid} cannot be opened: {}", error_chain(&error)));
         self.newcomers.insert(kid.clone(), opened);
         true
     }
@@ -199,7 +202,3 @@ const VISIBILITY: chancery_cluster::cell::Schema = chancery_cluster::cell::Schem
     name: VisibilityRecord::DOCUMENT,
     version: VisibilityRecord::DOCUMENT_VERSION,
 };
-
-fn chain(error: &dyn std::error::Error) -> String {
-    chancery_cluster::error_chain(error)
-}

@@ -299,12 +299,15 @@ async fn a_target_that_is_down_is_reported_while_the_service_serves_and_is_mende
 
 #[tokio::test]
 async fn a_writer_that_was_faster_loses_nothing_and_neither_do_we() -> Result<()> {
-    on_each("races", async |stage| {
+    on_each("races", async |mut stage| {
+        // Who is held must not give up, and write a second time before the other writer has written.
+        let patience = stage.site.config.pointer_mut("/issuers/0/targets/0/to/s3/timeoutSeconds");
+        *patience.context("no time limit")? = json!(120);
         let witnesses = stage.witnesses();
+        let theirs = KeyFile::new(&stage.keys, "theirs")?;
         let hold = stage.proxy.hold(On::put(JWKS), Moment::BeforeForwarding);
         let service = stage.site.start_ready().await?;
         hold.reached().await?;
-        let theirs = KeyFile::new(&stage.keys, "theirs")?;
         stage.publish_from_elsewhere(&theirs, OWNER).await?;
         hold.release();
         let both = [stage.first.kid.as_str(), &theirs.kid];

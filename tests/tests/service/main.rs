@@ -5,6 +5,7 @@ mod command_line;
 mod documents;
 mod exchange;
 mod fleet;
+mod hanging;
 mod life;
 mod quickstart;
 mod relying_parties;

@@ -21,8 +21,8 @@ use chancery_core::{
     key_file,
 };
 use chancery_publisher::publish::{LastSeen, Outcome, PublishError, publish_again};
+use chancery_publisher::store::Put;
 use chancery_publisher::store::directory::DirectoryStore;
-use chancery_publisher::store::{LARGEST_OBJECT, Put};
 use chancery_publisher::target::{AzureBlobTarget, S3Target};
 use chancery_publisher::{DocumentStore, TargetConfig};
 use e2e::azurite::Azurite;
@@ -30,6 +30,8 @@ use e2e::binary;
 use e2e::key_file::KeyFile;
 use e2e::s3_server::Brand;
 use e2e::scratch::Scratch;
+
+mod endless_data;
 
 const ISSUER: &str = "https://id.example.com/attacked";
 
@@ -157,12 +159,17 @@ fn kids(keys: &[&PublicKey]) -> Vec<KeyId> {
     keys.iter().map(|key| key.key_id().clone()).collect()
 }
 
+/// A set with the intruder's key beside the cluster's.
+fn both(keys: &Keys) -> Result<Vec<u8>> {
+    Ok(Jwks::new([keys.old.clone(), keys.intruder.clone()]).context("keys")?.to_json())
+}
+
 async fn arbitrary_key(store: &dyn DocumentStore, keys: &Keys) -> Result<()> {
     let mut writer = Writer::new(store);
     writer.observes(&[&keys.old]);
     writer.period().await?;
     let ours = writer.object(DocumentKind::Jwks).await?;
-    let both = Jwks::new([keys.old.clone(), keys.intruder.clone()]).context("keys")?.to_json();
+    let both = both(keys)?;
     let marker = ours.marker.clone().context("a marker")?;
     let unproven = Marker { proof: None, ..marker.clone() };
     for marker in [&marker, &unproven] {
@@ -247,17 +254,6 @@ async fn mix_of_old_and_new_objects(store: &dyn DocumentStore, keys: &Keys) -> R
     Ok(())
 }
 
-async fn endless_data(store: &dyn DocumentStore, keys: &Keys) -> Result<()> {
-    let mut writer = Writer::new(store);
-    writer.observes(&[&keys.old]);
-    writer.period().await?;
-    let marker = writer.object(DocumentKind::Jwks).await?.marker.context("a marker")?;
-    put(store, DocumentKind::Jwks, &vec![b' '; LARGEST_OBJECT + 1], &marker).await?;
-    let refused = writer.try_period().await.err().context("it was read whole")?.to_string();
-    ensure!(refused.contains(&LARGEST_OBJECT.to_string()), "{refused}");
-    Ok(())
-}
-
 async fn forged_marker(store: &dyn DocumentStore, keys: &Keys) -> Result<()> {
     let mut writer = Writer::new(store);
     writer.observes(&[&keys.old, &keys.new]);
@@ -299,7 +295,12 @@ async fn attack(open: impl AsyncFn(&str) -> Result<std::sync::Arc<dyn DocumentSt
     mix_of_old_and_new_objects(on("mix").await?.as_ref(), &keys)
         .await
         .context("mix of old and new objects")?;
-    endless_data(on("endless-data").await?.as_ref(), &keys).await.context("endless data")?;
+    endless_data::after_our_first_write(on("endless-data").await?.as_ref(), &keys)
+        .await
+        .context("endless data")?;
+    endless_data::at_first_contact(on("endless-first").await?.as_ref(), &keys)
+        .await
+        .context("endless data at first contact")?;
     forged_marker(on("forged-marker").await?.as_ref(), &keys).await.context("forged marker")
 }
 

@@ -6,13 +6,15 @@ use super::{TARGETS, World};
 use crate::writer::{Look, SOURCES, WRITERS, Writer, key, source_of};
 
 impl World {
-    /// A person takes over what blocks a writer at its first contact, and names the keys that the cluster has.
+    /// A person takes over what blocks a writer at its first contact, and names the keys of the cluster whose tokens may
+    /// live.
     fn restore(&mut self, writer: usize) -> Result<(), String> {
         for target in 0..TARGETS {
             self.evict(target);
             if self.look(writer, target)? == Look::Blocked {
-                let live = self.live.iter().filter(|number| self.shows(target, **number));
-                let named = live.map(|number| key(*number).clone()).collect();
+                let needed = self.live.union(&self.promised[target]);
+                let shown = needed.filter(|number| self.shows(target, **number));
+                let named = shown.map(|number| key(*number).clone()).collect();
                 self.writers[writer].take_over(target, named);
                 self.look(writer, target)?;
             }

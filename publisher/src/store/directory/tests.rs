@@ -153,6 +153,19 @@ async fn leftovers_of_a_crash_are_removed() {
 }
 
 #[tokio::test]
+async fn of_what_is_too_large_the_beginning_is_read_and_it_is_replaced() {
+    let (_dir, store) = store();
+    write(&store, b"one", &Precondition::Absent).await;
+    // A terabyte that takes no room on the disk.
+    fs::File::create(store.root.join(PATH)).unwrap().set_len(1 << 40).unwrap();
+    let object = store.read(PATH).await.unwrap().unwrap();
+    assert!(object.is_oversize());
+    assert_eq!((object.bytes.len(), object.marker), (LARGEST_OBJECT + 1, None));
+    write(&store, b"two", &Precondition::Unchanged(object.version)).await;
+    assert_eq!(store.read(PATH).await.unwrap().unwrap().bytes, b"two");
+}
+
+#[tokio::test]
 async fn a_sidecar_that_cannot_be_read_is_not_taken_for_none() {
     let (_dir, store) = store();
     write(&store, b"one", &Precondition::Absent).await;

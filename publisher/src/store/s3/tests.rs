@@ -237,7 +237,7 @@ async fn an_absent_object_that_may_not_be_listed_is_created() {
 #[tokio::test]
 async fn what_a_server_says_becomes_a_kind() {
     let marked = "ETag: \"v\"\r\nx-amz-meta-chancery-owner: not one word\r\n";
-    let large = Reply::S3Refusal("200 OK", "ETag: \"v\"\r\n".to_owned(), vec![b' '; LARGEST_OBJECT + 1]);
+    let large = Reply::S3Refusal("200 OK", "ETag: \"v\"\r\n".to_owned(), vec![b' '; LARGEST_OBJECT + 70_000]);
     for (reply, read, write_) in [
         (
             refusal("404 Not Found", "NoSuchBucket", ""),
@@ -263,11 +263,12 @@ async fn what_a_server_says_becomes_a_kind() {
         assert!(error.to_string().contains(&store.describe()), "{error}");
         assert!(server.requests().len() <= 4, "two attempts each at most");
     }
-    for reply in [answer("200 OK", marked), large] {
-        let server = Server::start(vec![reply]).await;
-        let error = server.store().await.read("openid/v1/jwks").await.unwrap_err();
-        assert_eq!(error.kind, StoreErrorKind::Misconfigured, "{error}");
-    }
+    let server = Server::start(vec![answer("200 OK", marked)]).await;
+    let error = server.store().await.read("openid/v1/jwks").await.unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Misconfigured, "{error}");
+    let server = Server::start(vec![large]).await;
+    let beginning = server.store().await.read("openid/v1/jwks").await.unwrap().unwrap();
+    assert_eq!(beginning.bytes.len(), LARGEST_OBJECT + 1, "and not to its end");
 }
 
 #[tokio::test]
