@@ -131,7 +131,6 @@ async fn revoked(stage: &Stage) -> Result<()> {
         over - asked,
         over.elapsed()
     ));
-    ensure!(over.elapsed() < Duration::from_secs(5), "it stayed too long");
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use azure_core::credentials::TokenCredential;
 use azure_core::http::{ClientOptions, Url};
+use chancery_wire::{Endpoint, EndpointRule};
 
 use crate::azure::credential::{self, NoCredential};
 use crate::azure::sas::{self, Sas};
@@ -71,15 +72,18 @@ fn illegal(missing: NoCredential) -> TargetError {
     }
 }
 
-/// The URL below which the paths lie. Whoever brings a token needs TLS.
+/// The URL below which the paths lie. Whoever brings a token needs TLS; a shared access signature goes without it to an
+/// emulator on this machine alone.
 pub(super) fn base(target: &AzureBlobTarget, with_token: bool) -> Result<Url, TargetError> {
     let endpoint = target.base();
     if with_token && !endpoint.starts_with("https://") {
         let remedy = "expected https://, since an Entra token is sent there; over http only a shared access signature is";
         return Err(TargetError::illegal("azureBlob.endpoint", endpoint, remedy));
     }
-    let mut url = Url::parse(&endpoint)
-        .map_err(|error| TargetError::illegal("azureBlob.endpoint", &endpoint, error))?;
+    let mut url = Endpoint::parse(&endpoint, &EndpointRule::any_host())
+        .map_err(|error| TargetError::illegal("azureBlob.endpoint", &endpoint, error))?
+        .url()
+        .clone();
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().push(&target.container);
         segments.extend(target.trimmed_prefix().split('/').filter(|part| !part.is_empty()));

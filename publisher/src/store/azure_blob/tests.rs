@@ -220,6 +220,10 @@ fn a_token_is_not_sent_without_tls() {
     };
     let error = store_of(&target).unwrap_err().to_string();
     assert!(error.contains("azureBlob.endpoint") && error.contains("https://"), "{error}");
+    let elsewhere = client::base(&target, false).unwrap_err().to_string();
+    assert!(elsewhere.contains("azureBlob.endpoint"), "a signature is as good as a token: {elsewhere}");
+    let emulator = AzureBlobTarget { endpoint: Some("http://127.0.0.1:10000/account".to_owned()), ..target };
+    assert_eq!(client::base(&emulator, false).unwrap().as_str(), "http://127.0.0.1:10000/account/documents");
 }
 
 #[test]
