@@ -73,8 +73,8 @@ pub struct Collector {
     pub events: mpsc::Receiver<Box<SourceEvent>>,
     /// The targets that we have been at, by name, each with the JWKS as we know it.
     pub contacts: BTreeMap<String, Option<Edition>>,
-    /// What is found at the targets.
-    pub findings: mpsc::Receiver<Box<TargetFinding>>,
+    /// What is found at the targets, where there are any.
+    pub findings: Option<mpsc::Receiver<Box<TargetFinding>>>,
     /// Whether this replica publishes.
     pub leading: Leading,
     /// Where the publication goes; the value is replaced only when it differs.
@@ -100,7 +100,7 @@ impl Collector {
                     Some(event) => (Some(event), None),
                     None => return,
                 },
-                Some(finding) = self.findings.recv() => (None, Some(finding)),
+                Some(finding) = next(&mut self.findings) => (None, Some(finding)),
                 () = self.leading.changed() => (None, None),
                 () = tokio::time::sleep(pause) => (None, None),
             };
@@ -272,5 +272,13 @@ impl Collector {
         // A marker tells only the beginning of an id.
         let withdrawn = self.index.withdrawals().iter().filter_map(|it| it.key.as_str().parse().ok());
         published.chain(withdrawn.map(|kid| (kid, KeyState::Withdrawn))).collect()
+    }
+}
+
+/// The next finding; none ever, where there is no target.
+async fn next(findings: &mut Option<mpsc::Receiver<Box<TargetFinding>>>) -> Option<Box<TargetFinding>> {
+    match findings {
+        Some(findings) => findings.recv().await,
+        None => std::future::pending().await,
     }
 }

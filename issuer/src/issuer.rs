@@ -146,7 +146,7 @@ impl Issuer {
             contacts: saved.targets.clone(),
             recorder,
             shares_state: state.is_some_and(StateStore::is_shared),
-            findings,
+            findings: (!config.targets.is_empty()).then_some(findings),
             leading: shared.leading.clone(),
             publications: sender,
             metrics: shared.metrics.clone(),
