@@ -16,11 +16,6 @@ SIGNER := -p chancery --no-default-features --features signer
 EXCHANGE := -p chancery --no-default-features --features exchange
 TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
-# Suites that mostly wait, for servers or processes: several run at once, those that take longest are begun first.
-LONG_SUITES := rotation signer service cluster exchanges stores faults interrupted histories
-SUITES := $(sort $(basename $(notdir $(wildcard */tests/*.rs) $(patsubst %/main.rs,%.rs,$(wildcard */tests/*/main.rs)))))
-SHORT_SUITES := $(filter-out $(LONG_SUITES),$(SUITES))
-
 .PHONY: demo prerequisites test servers soak check bench dist
 
 demo: ## the whole loop on this machine, until Ctrl-C
@@ -36,15 +31,7 @@ prerequisites: ## says what of the programs that the tests need is missing
 # The program is built with the tests of its own package, `cli`, which are among them. One failure does not hide what other
 # suites would have shown.
 test: prerequisites servers ## every test, on real servers
-	cargo test --workspace --no-run $$(tests/servers/install --features)
-	@$(MAKE) --no-print-directory --keep-going --jobs=$$(($$(nproc) + 1)) --output-sync=target $(LONG_SUITES:%=suite-%) suites-short
-
-suite-%:
-	@cargo test --workspace --no-fail-fast $$(tests/servers/install --features) --test $*
-
-suites-short:
-	@cargo test --workspace --no-fail-fast $$(tests/servers/install --features) --lib --bins $(SHORT_SUITES:%=--test %)
-	@cargo test --workspace --no-fail-fast $$(tests/servers/install --features) --doc
+	cargo test --workspace --no-fail-fast $$(tests/servers/install --features)
 
 soak: ## takes each rule of what is published away and says which test notices; then changes what others write, a minute for each reader
 	core/tests/histories/removed_rules
