@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -116,6 +117,52 @@ fn what_others_published_stays_until_it_is_withdrawn_by_name() {
     assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[2]));
 
     refused(&bench.publish("apply", &second, &["--withdraw", &kid(2)]), &[&kid(2), "--withdraw"]);
+
+    let both = [bench.key(1), bench.key(2)];
+    refused(&bench.publish("apply", &both, &[]), &[&kid(1), "was withdrawn", "--return-withdrawn"]);
+    assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[2]), "nothing was written");
+    assert_eq!(bench.publish("apply", &both, &["--return-withdrawn"]).status.code(), Some(0));
+    assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[1, 2]));
+}
+
+/// The JWKS of the second bench in the first one, under the marker of the first.
+fn plant(bench: &Bench, stranger: &Bench) {
+    let marker = |bench: &Bench| bench.published("openid/v1/.jwks.chancery");
+    let content = |text: &str| {
+        let record: Value = serde_json::from_str(text).unwrap();
+        record["records"][0]["content"].as_str().unwrap().to_owned()
+    };
+    let (ours, theirs) = (marker(bench), marker(stranger));
+    fs::write(bench.path("www/openid/v1/jwks"), stranger.published("openid/v1/jwks")).unwrap();
+    let forged = ours.replace(&content(&ours), &content(&theirs));
+    fs::write(bench.path("www/openid/v1/.jwks.chancery"), forged).unwrap();
+}
+
+#[test]
+fn who_has_the_writer_key_knows_what_a_stranger_planted() {
+    let (bench, stranger) = (Bench::new(), Bench::new());
+    stranger.publish("apply", &[stranger.key(1), stranger.key(2)], &[]);
+    let made = Command::new(env!("CARGO_BIN_EXE_chancery")).args(["publish", "writer-key"]).output().unwrap();
+    let writer_key = bench.write("writer-key", made.stdout);
+    fs::set_permissions(&writer_key, fs::Permissions::from_mode(0o600)).unwrap();
+    let (only, proving) = ([bench.key(1)], ["--state-key-file", writer_key.to_str().unwrap()]);
+    assert_eq!(bench.publish("apply", &only, &proving).status.code(), Some(0));
+
+    let again = bench.publish("apply", &only, &proving);
+    assert!(text(&again).contains("nothing was written"), "{}", text(&again));
+
+    plant(&bench, &stranger);
+    let words =
+        ["a proof that our writer key did not make", "nothing was written", "`chancery publish restore`"];
+    refused(&bench.publish("apply", &only, &proving), &words);
+    assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[1, 2]));
+
+    // Without it nobody can tell who was there.
+    let unproven = Bench::new();
+    unproven.publish("apply", &[unproven.key(1)], &[]);
+    plant(&unproven, &stranger);
+    unproven.publish("apply", &[unproven.key(1)], &[]);
+    assert_eq!(unproven.published("openid/v1/jwks").into_bytes(), jwks(&[1, 2]));
 }
 
 #[test]
