@@ -106,20 +106,20 @@ impl Outside {
         // Another number each time, also after a restart: no cache has an answer for it.
         let mut nonce = u64::try_from(Timestamp::now().as_microsecond()).unwrap_or_default();
         while !*self.shutdown.borrow_and_update() {
+            // What is looked for is read after the wait for a turn, so that it is what is published now.
+            let turn = LOOKS.take().await;
             self.published.mark_unchanged();
             let leading = self.leading.now();
             let publication = self.publications.borrow_and_update().clone();
             nonce = nonce.wrapping_add(1);
             let good = match publication.filter(|_| leading) {
-                Some(publication) => {
-                    let _turn = LOOKS.take().await;
-                    self.look(&publication, &mut memories, nonce).await
-                }
+                Some(publication) => self.look(&publication, &mut memories, nonce).await,
                 None => {
                     memories.clear();
                     true
                 }
             };
+            drop(turn);
             let pause = if good { self.every } else { backoff.next_pause() };
             if good {
                 backoff.reset();
