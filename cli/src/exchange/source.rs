@@ -19,18 +19,10 @@ use chancery_exchange::{ExchangeError, SubjectTokenSource};
 pub enum SourceChoice {
     File(PathBuf),
     ServiceAccount(ServiceAccountName),
-    Job(Job),
+    Pipeline(Pipeline),
     Variable(String),
     GitLab,
     Spiffe(Option<SpiffeId>),
-}
-
-/// A pipeline that makes tokens on demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Job {
-    GitHub,
-    AzurePipelines,
-    Buildkite,
 }
 
 /// What opening a source needs beside its choice.
@@ -55,9 +47,9 @@ impl FromStr for SourceChoice {
                 name.parse().map(Self::ServiceAccount).map_err(|error: ExchangeError| error.to_string())
             }
             ("env", name) if !name.is_empty() => Ok(Self::Variable(name.to_owned())),
-            ("github", "") => Ok(Self::Job(Job::GitHub)),
-            ("azure-pipelines", "") => Ok(Self::Job(Job::AzurePipelines)),
-            ("buildkite", "") => Ok(Self::Job(Job::Buildkite)),
+            ("github", "") => Ok(Self::Pipeline(Pipeline::GitHub)),
+            ("azure-pipelines", "") => Ok(Self::Pipeline(Pipeline::Azure)),
+            ("buildkite", "") => Ok(Self::Pipeline(Pipeline::Buildkite)),
             ("spiffe", "") => Ok(Self::Spiffe(None)),
             ("spiffe", id) => {
                 let id = id.parse().map_err(|error: ExchangeError| error.to_string())?;
@@ -83,7 +75,7 @@ impl SourceChoice {
         }
         let is_set = |name| environment.text(name).is_some();
         if is_set("GITHUB_ACTIONS") {
-            return Some(Self::Job(Job::GitHub));
+            return Some(Self::Pipeline(Pipeline::GitHub));
         }
         if is_set("GITLAB_CI") {
             return Some(Self::GitLab);
@@ -92,10 +84,10 @@ impl SourceChoice {
             return Some(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned()));
         }
         if is_set("SYSTEM_OIDCREQUESTURI") {
-            return Some(Self::Job(Job::AzurePipelines));
+            return Some(Self::Pipeline(Pipeline::Azure));
         }
         if is_set("BUILDKITE") {
-            return Some(Self::Job(Job::Buildkite));
+            return Some(Self::Pipeline(Pipeline::Buildkite));
         }
         is_set("SPIFFE_ENDPOINT_SOCKET").then_some(Self::Spiffe(None))
     }
@@ -111,12 +103,7 @@ impl SourceChoice {
             Self::File(path) => Arc::new(TokenFile::new(path)?),
             Self::Variable(name) => Arc::new(variable(&name)?),
             Self::GitLab => Arc::new(variable(&TokenVariable::of_gitlab(around.audience))?),
-            Self::Job(job) => {
-                let pipeline = match job {
-                    Job::GitHub => Pipeline::GitHub,
-                    Job::AzurePipelines => Pipeline::Azure,
-                    Job::Buildkite => Pipeline::Buildkite,
-                };
+            Self::Pipeline(pipeline) => {
                 Arc::new(JobToken::new(pipeline, around.environment, around.transport.clone())?)
             }
             Self::Spiffe(wanted) => Arc::new(WorkloadApi::new(around.environment, wanted)?),
@@ -151,8 +138,8 @@ mod tests {
     #[test]
     fn sources_are_read_as_they_are_written() {
         assert_eq!("file:/a:b".parse(), Ok(SourceChoice::File("/a:b".into())));
-        assert_eq!("github".parse(), Ok(SourceChoice::Job(Job::GitHub)));
-        assert_eq!("buildkite".parse(), Ok(SourceChoice::Job(Job::Buildkite)));
+        assert_eq!("github".parse(), Ok(SourceChoice::Pipeline(Pipeline::GitHub)));
+        assert_eq!("buildkite".parse(), Ok(SourceChoice::Pipeline(Pipeline::Buildkite)));
         assert_eq!("spiffe".parse(), Ok(SourceChoice::Spiffe(None)));
         let id = "spiffe://example.org/app";
         assert_eq!(format!("spiffe:{id}").parse(), Ok(SourceChoice::Spiffe(id.parse().ok())));
@@ -169,7 +156,7 @@ mod tests {
         let gitlab = Environment::given([("GITLAB_CI", "true")]);
         assert_eq!(SourceChoice::usual(&gitlab), Some(SourceChoice::GitLab));
         let buildkite = Environment::given([("BUILDKITE", "true"), ("SPIFFE_ENDPOINT_SOCKET", "unix:///s")]);
-        assert_eq!(SourceChoice::usual(&buildkite), Some(SourceChoice::Job(Job::Buildkite)));
+        assert_eq!(SourceChoice::usual(&buildkite), Some(SourceChoice::Pipeline(Pipeline::Buildkite)));
         let agent = Environment::given([("SPIFFE_ENDPOINT_SOCKET", "unix:///s")]);
         assert_eq!(SourceChoice::usual(&agent), Some(SourceChoice::Spiffe(None)));
         assert_eq!(SourceChoice::usual(&Environment::given([])), None);
