@@ -123,10 +123,12 @@ impl Marker {
     ///
     /// # Errors
     /// When a field cannot be read: a damaged marker must not pass for none.
-    pub fn read<'a>(field: impl Fn(MarkerField) -> Option<&'a str>) -> Result<Option<Self>, MarkerError> {
+    pub fn read<'a>(field: impl Fn(MarkerField) -> Option<&'a str>) -> Result<Option<Self>, DamagedMarker> {
         let Some(owner) = field(MarkerField::Owner) else { return Ok(None) };
-        let illegal = |field: MarkerField, value: &str| MarkerError { field, value: value.to_owned() };
-        let owner = owner.parse().map_err(|_| illegal(MarkerField::Owner, owner))?;
+        let owner: Owner =
+            owner.parse().map_err(|_| DamagedMarker::illegal(None, MarkerField::Owner, owner))?;
+        let illegal =
+            |field: MarkerField, value: &str| DamagedMarker::illegal(Some(owner.clone()), field, value);
         let decision = match field(MarkerField::Decision) {
             Some(text) => text.parse().map_err(|_| illegal(MarkerField::Decision, text))?,
             None => 0,
@@ -241,14 +243,23 @@ impl MarkerField {
     }
 }
 
-/// A marker that cannot be read.
+/// A marker that cannot be read. No writer of ours leaves one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the ownership marker's field {} is {value:?}, which no writer of ours leaves", field.name())]
-pub struct MarkerError {
-    /// Which field.
-    pub field: MarkerField,
-    /// What it holds.
-    pub value: String,
+#[error("{problem}")]
+pub struct DamagedMarker {
+    /// Whose object it says it is, as far as that can be read.
+    pub owner: Option<Owner>,
+    /// What is wrong with it; what somebody else wrote is quoted.
+    pub problem: String,
+}
+
+impl DamagedMarker {
+    fn illegal(owner: Option<Owner>, field: MarkerField, value: &str) -> Self {
+        let field = field.name();
+        let problem =
+            format!("the ownership marker's field {field} is {value:?}, which no writer of ours leaves");
+        Self { owner, problem }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What to make of an object's marker: whoever can write an object can write its marker, so the proof decides.
 
-use crate::marker::Owner;
+use crate::marker::{DamagedMarker, Owner};
 use crate::publication::StoredObject;
 use crate::writer_key::{Statement, WriterKey};
 use crate::{DocumentKind, IssuerUrl};
@@ -12,6 +12,8 @@ pub enum Provenance<'a> {
     Unmarked,
     /// The marker names another owner.
     Foreign(&'a Owner),
+    /// There is a marker that nobody can read, and by what can be read it is not another owner's.
+    Damaged(&'a DamagedMarker),
     /// The marker names us and proves nothing: a pipeline without our writer key, or anybody.
     Unproven,
     /// The marker names us, and its proof is not one of our key over this content: another writer key, or an object
@@ -35,6 +37,12 @@ pub struct Identity<'a> {
 impl Identity<'_> {
     /// Who wrote an object that was found at the place of a document of ours.
     pub fn judge<'o>(&self, kind: DocumentKind, object: &'o StoredObject) -> Provenance<'o> {
+        if let Some(damage) = &object.damage {
+            return match &damage.owner {
+                Some(owner) if owner != self.owner => Provenance::Foreign(owner),
+                _ => Provenance::Damaged(damage),
+            };
+        }
         let Some(marker) = &object.marker else { return Provenance::Unmarked };
         if marker.owner != *self.owner {
             return Provenance::Foreign(&marker.owner);

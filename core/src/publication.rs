@@ -262,6 +262,7 @@ fn check_owner(desired: Desired<'_>, observed: &Observed, kind: DocumentKind) ->
         }
         _ if is_repaired(desired, provenance) => Ok(()),
         _ if object.is_oversize() => Err(Blocked::Oversize { kind }),
+        Provenance::Damaged(damage) => Err(Blocked::DamagedMarker { kind, damage: damage.clone() }),
         Provenance::Unmarked if !desired.adopt_unmarked => Err(Blocked::Unmarked { kind }),
         Provenance::Disproven if has_key => Err(Blocked::OtherWriter { kind }),
         Provenance::Disproven => Err(Blocked::NoWriterKey { kind }),

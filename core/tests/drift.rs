@@ -34,6 +34,7 @@ fn object(kind: DocumentKind, numbers: &[u8], (version, decision): (&str, u64)) 
         media_type: Some(kind.media_type().to_owned()),
         cache_control: Some(document.cache.header()),
         marker: Some(Marker { decision, ..Marker::of(owner("us")) }),
+        damage: None,
         version: Version(version.to_owned()),
     }
 }
@@ -70,8 +71,11 @@ fn every_change_that_is_not_ours_is_named_and_no_other() {
     let header = StoredObject { cache_control: Some("no-store".to_owned()), ..ours("b") };
     let endless = StoredObject { bytes: vec![b' '; LARGEST_OBJECT + 1], ..ours("b") };
     let garbage = StoredObject { bytes: b"{".to_vec(), ..ours("b") };
+    let damage = chancery_core::marker::DamagedMarker { owner: None, problem: "unreadable".to_owned() };
+    let damaged = StoredObject { marker: None, damage: Some(damage), ..with_keys(&[1, 2, 7], 5) };
     for (what, now, expected) in [
         ("nothing", jwks(ours("a")), vec![]),
+        ("a marker that nobody can read", jwks(damaged), vec![Changed, foreign(7)]),
         ("touched", jwks(ours("b")), vec![]),
         ("removed", Observed::default(), vec![Vanished]),
         ("taken", jwks(stranger.clone()), vec![Replaced { theirs: Some(owner("them")) }]),
@@ -140,7 +144,7 @@ proptest! {
                 bytes: write.document.bytes.clone(),
                 media_type: Some(write.document.kind.media_type().to_owned()),
                 cache_control: Some(write.document.cache.header()),
-                marker: Some(write.marker.clone()),
+                marker: Some(write.marker.clone()), damage: None,
                 version: Version("b".to_owned()),
             });
         }

@@ -259,6 +259,23 @@ fn a_revocation_is_a_decision_though_the_set_stays() {
     assert_eq!((after.jwks, after.decision), (before.jwks, before.decision + 1), "others must hear of it");
 }
 
+/// A marker has room for 90.
+#[test]
+fn as_many_keys_as_are_ever_revoked_stay_revoked_whoever_shows_them() {
+    let all: Vec<u8> = (0..=250).collect();
+    let mut issuer = IssuerKeys::new(RETENTION);
+    issuer.observe(source(0), complete(keys(&all)));
+    for number in 1..=250 {
+        issuer.withdraw(&id(number), Revoked);
+    }
+    let mut issuer = restarted(&issuer);
+    issuer.observe(source(0), complete(keys(&all)));
+    assert_eq!(issuer.keys(), numbered_set(&[0]));
+    issuer.adopt(OtherDecision { decision: u64::MAX / 2, published: keys(&all), withdrawn: Vec::new() });
+    assert_eq!(issuer.import(keys(&all)), Vec::<KeyId>::new());
+    assert_eq!(issuer.keys(), numbered_set(&[0]));
+}
+
 #[test]
 fn a_state_that_begins_anew_outranks_what_the_lost_one_published() {
     let mut issuer = IssuerKeys::restore(RETENTION, &KeyRecord::begin(1000));

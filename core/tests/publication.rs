@@ -7,6 +7,7 @@ mod fixture;
 use std::collections::BTreeSet;
 
 use chancery_core::jwks::ObservedJwks;
+use chancery_core::marker::MarkerField;
 use chancery_core::publication::{
     Blocked, Contact, Desired, LARGEST_OBJECT, Observed, Plan, Precondition, Reason, StoredObject, Version,
     WriterMemory, plan,
@@ -39,6 +40,7 @@ fn stored(documents: &DocumentSet, kind: DocumentKind, owner: Option<Owner>) -> 
         media_type: Some(kind.media_type().to_owned()),
         cache_control: Some(document.cache.header()),
         marker: owner.map(Marker::of),
+        damage: None,
         version: Version("1".to_owned()),
     }
 }
@@ -85,6 +87,7 @@ fn after(observed: &Observed, plan: &Plan, count: usize) -> Observed {
             media_type: Some(write.document.kind.media_type().to_owned()),
             cache_control: Some(write.document.cache.header()),
             marker: Some(write.marker.clone()),
+            damage: None,
             version: Version("2".to_owned()),
         });
     }
@@ -321,6 +324,54 @@ proptest! {
         observed.jwks.as_mut().expect("a JWKS").bytes = bytes;
         if let Ok(plan) = plan_for(&ours, &[], &observed) {
             prop_assert!(ids(&ours).iter().all(|id| plan.result.jwks().contains(id)));
+        }
+    }
+}
+
+/// A marker that nobody can read must not pass for none: where everything is repaired it is, too, and elsewhere it blocks.
+#[test]
+fn an_object_with_a_damaged_marker_is_repaired_or_blocks() {
+    let writer_key = WriterKey::new([7; 32]);
+    let edition = stored(&documents(&[1]), DocumentKind::Jwks, Some(owner("us"))).edition();
+    let stateful = |contact| WriterMemory::Stateful { writer_key: &writer_key, decision: 5, contact };
+    let known = Contact::Made { known: edition.as_ref() };
+    let read = |owner: &str| {
+        let field = |field| match field {
+            MarkerField::Owner => Some(owner),
+            MarkerField::Decision => Some("many"),
+            _ => None,
+        };
+        Marker::read(field).expect_err("it is damaged")
+    };
+    for kind in DocumentKind::ALL {
+        for (memory, marker, expected) in [
+            (stateful(known), "us", Ok(())),
+            (stateful(known), "no owner at all", Ok(())),
+            (stateful(known), "them", Err("belongs to them")),
+            (stateful(Contact::Made { known: None }), "us", Err("\"many\"")),
+            (stateful(Contact::First), "us", Err("\"many\"")),
+            (stateful(Contact::First), "no owner at all", Err("\"no owner at all\"")),
+            (WriterMemory::NONE, "us", Err("\"many\"")),
+        ] {
+            let mut observed = holding(&documents(&[1, 3]), Some(owner("us")));
+            let object = observed.object_mut(kind).as_mut().expect("an object");
+            (object.marker, object.damage) = (None, Some(read(marker)));
+            let wish = Wish { ours: &[1], withdrawn: &[], memory, adopt_unmarked: true };
+            match (plan_as(&wish, &observed), expected) {
+                (Ok(plan), Ok(())) => {
+                    let write = plan.writes.iter().find(|write| write.document.kind == kind);
+                    let reasons = &write.expect("a write").reasons;
+                    assert!(reasons.contains(&Reason::Unproven), "{kind} {memory:?}: {reasons:?}");
+                    assert_eq!(
+                        ids(&[1]),
+                        plan.result.jwks().keys().iter().map(|key| key.key_id().clone()).collect()
+                    );
+                }
+                (Err(blocked), Err(expected)) => {
+                    assert!(blocked.to_string().contains(expected), "{kind} {memory:?}: {blocked}");
+                }
+                (planned, _) => panic!("{kind} {memory:?} {marker:?}: {planned:?}"),
+            }
         }
     }
 }

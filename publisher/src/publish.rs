@@ -104,6 +104,7 @@ impl LastSeen {
             media_type: Some(document.kind.media_type().to_owned()),
             cache_control: Some(document.cache.header()),
             marker: Some(marker.clone()),
+            damage: None,
             version,
         };
         *self.observed.object_mut(document.kind) = Some(object);

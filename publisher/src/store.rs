@@ -8,8 +8,7 @@ use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 use chancery_core::Marker;
-#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
-use chancery_core::marker::MarkerField;
+use chancery_core::marker::{DamagedMarker, MarkerField};
 pub use chancery_core::publication::LARGEST_OBJECT;
 use chancery_core::publication::{Precondition, StoredObject, Version};
 use chancery_core::quoted::one_line;
@@ -221,15 +220,14 @@ impl Failure {
     }
 }
 
-/// The marker of an object of a cloud; one that cannot be read must not pass for no marker.
-#[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
+/// The marker of an object, or what is wrong with it.
 pub(crate) fn read_marker<'a>(
     field: impl Fn(MarkerField) -> Option<&'a str>,
-) -> Result<Option<Marker>, Failure> {
-    Marker::read(field).map_err(|error| {
-        let remedy = "somebody else wrote it: look at the object, or use another prefix";
-        Failure::new(StoreErrorKind::Misconfigured, error, remedy)
-    })
+) -> (Option<Marker>, Option<DamagedMarker>) {
+    match Marker::read(field) {
+        Ok(marker) => (marker, None),
+        Err(damage) => (None, Some(damage)),
+    }
 }
 
 /// Adds a part of an object that is being read, up to one byte more than [`LARGEST_OBJECT`], and says whether to go on.

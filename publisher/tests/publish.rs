@@ -148,6 +148,7 @@ async fn a_strangers_documents_are_not_touched() {
         media_type: None,
         cache_control: None,
         marker: None,
+        damage: None,
         version: Version(String::new()),
     };
     let theirs = StoredObject { marker: Some(Marker::of("them".parse().unwrap())), ..object.clone() };

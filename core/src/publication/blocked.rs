@@ -1,7 +1,7 @@
 //! Why a target may not be written, with the remedy.
 
 use super::LARGEST_OBJECT;
-use crate::marker::{Edition, Owner};
+use crate::marker::{DamagedMarker, Edition, Owner};
 use crate::withdrawal::Withdrawal;
 use crate::{DocumentKind, KeyId, PublicKey};
 
@@ -36,6 +36,16 @@ pub enum Blocked {
     Oversize {
         /// Which object.
         kind: DocumentKind,
+    },
+    /// A marker that cannot be read, where our state has never written.
+    #[error(
+        "the {kind} carries a marker that cannot be read: {damage}; nothing was written. Find out who wrote it; if it is ours, remove the marker and adopt the object (`--adopt`, or `adopt: true` on the target), or else choose another place"
+    )]
+    DamagedMarker {
+        /// Which object.
+        kind: DocumentKind,
+        /// What is wrong with it.
+        damage: DamagedMarker,
     },
     /// A set of our own that could not be read back.
     #[error(

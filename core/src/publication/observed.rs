@@ -1,7 +1,7 @@
 //! What a target holds, as it was read.
 
 use crate::DocumentKind;
-use crate::marker::{Edition, Marker};
+use crate::marker::{DamagedMarker, Edition, Marker};
 
 /// The version of a stored object, as its store names it: an ETag, a generation, a digest. Compared, never read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +19,10 @@ pub struct StoredObject {
     pub media_type: Option<String>,
     /// `Cache-Control` as stored.
     pub cache_control: Option<String>,
-    /// The ownership marker, if there is one.
+    /// The ownership marker, if there is one that can be read.
     pub marker: Option<Marker>,
+    /// Why the marker cannot be read, where there is one that cannot.
+    pub damage: Option<DamagedMarker>,
     /// What a conditional write must name.
     pub version: Version,
 }

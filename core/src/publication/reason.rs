@@ -86,6 +86,7 @@ pub(super) fn difference(
     let identity = desired.identity();
     match identity.judge(document.kind, object) {
         Provenance::Unmarked => reasons.push(Reason::Adopted),
+        Provenance::Damaged(_) => reasons.push(Reason::Unproven),
         Provenance::Unproven | Provenance::Disproven if identity.writer_key.is_some() => {
             reasons.push(Reason::Unproven);
         }

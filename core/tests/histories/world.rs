@@ -168,6 +168,7 @@ impl World {
                 media_type: None,
                 cache_control: None,
                 marker: Some(Marker::of(owner())),
+                damage: None,
                 version: Version(String::new()),
             };
             self.put(target, DocumentKind::Jwks, Some(object));
@@ -275,6 +276,7 @@ impl World {
             media_type: Some(kind.media_type().to_owned()),
             cache_control: Some(write.document.cache.header()),
             marker: Some(write.marker.clone()),
+            damage: None,
             version: Version(String::new()),
         };
         self.earlier.push((kind, object.clone()));

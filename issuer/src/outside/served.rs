@@ -136,3 +136,6 @@ fn gravity(comparison: &ServedComparison) -> u8 {
         ServedComparison::ForeignKeys(_) => 4,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,13 +156,14 @@ impl DocumentStore for AzureBlobStore {
 async fn stored(found: BlobClientDownloadResult) -> Result<StoredObject, Failure> {
     let BlobClientDownloadResult { mut body, properties, .. } = found;
     let field = |field: MarkerField| properties.metadata.get(field.identifier()).map(String::as_str);
-    let marker = read_marker(field)?;
+    let (marker, damage) = read_marker(field);
     let version = properties.etag.map(|etag| Version(etag.to_string())).ok_or_else(no_etag)?;
     Ok(StoredObject {
         bytes: collect(&mut body).await?,
         media_type: properties.content_type,
         cache_control: properties.cache_control,
         marker,
+        damage,
         version,
     })
 }

@@ -108,7 +108,7 @@ fn read(place: &DocumentFiles) -> Result<Option<StoredObject>, Failure> {
             return Ok(None);
         };
         if read_file(&place.sidecar)? == before {
-            let sidecar = Sidecar::parse(before.as_deref(), &place.sidecar)?;
+            let sidecar = Sidecar::parse(before.as_deref(), &place.sidecar);
             return Ok(Some(sidecar.describe(bytes)));
         }
     }

@@ -152,13 +152,14 @@ impl DocumentStore for GcsStore {
 async fn stored(response: ReadObjectResponse, stamp: &Stamp) -> Result<StoredObject, Failure> {
     let object = response.object();
     let field = |field: MarkerField| object.metadata.get(field.name()).map(String::as_str);
-    let marker = read_marker(field)?;
+    let (marker, damage) = read_marker(field);
     let cache_control = object.metadata.get(CACHE_CONTROL).filter(|_| stamp.is_as_written()).cloned();
     Ok(StoredObject {
         bytes: collect(response).await?,
         media_type: Some(object.content_type).filter(|text| !text.is_empty()),
         cache_control,
         marker,
+        damage,
         version: stamp.version(),
     })
 }

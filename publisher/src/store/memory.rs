@@ -64,6 +64,7 @@ impl DocumentStore for MemoryStore {
             media_type: Some(put.media_type.to_owned()),
             cache_control: Some(put.cache_control.to_owned()),
             marker: Some(put.marker.clone()),
+            damage: None,
             version: Version(String::new()),
         };
         Ok(inner.insert(put.path, object))
@@ -82,7 +83,8 @@ mod tests {
     async fn of_what_is_too_large_the_beginning_is_read() {
         let store = MemoryStore::new();
         let (bytes, version) = (vec![b' '; LARGEST_OBJECT + 2], Version(String::new()));
-        let object = StoredObject { bytes, media_type: None, cache_control: None, marker: None, version };
+        let (media_type, cache_control, marker, damage) = (None, None, None, None);
+        let object = StoredObject { bytes, media_type, cache_control, marker, damage, version };
         store.place("openid/v1/jwks", object);
         let read = store.read("openid/v1/jwks").await.unwrap().unwrap();
         assert_eq!(read.bytes.len(), LARGEST_OBJECT + 1);

@@ -210,13 +210,14 @@ impl DocumentStore for S3Store {
 
 async fn stored(output: GetObjectOutput) -> Result<StoredObject, Failure> {
     let field = |field: MarkerField| output.metadata.as_ref()?.get(field.name()).map(String::as_str);
-    let marker = read_marker(field)?;
+    let (marker, damage) = read_marker(field);
     let version = version::of_read(&output)?;
     Ok(StoredObject {
         bytes: collect(output.body).await?,
         media_type: output.content_type,
         cache_control: output.cache_control,
         marker,
+        damage,
         version,
     })
 }

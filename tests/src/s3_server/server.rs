@@ -1,5 +1,6 @@
 //! What every S3 server of the suites is to them: an address, its owner's credentials, buckets and objects.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -101,6 +102,30 @@ impl S3Server {
         let body = ByteStream::from(body.to_vec());
         let put = self.s3_client().put_object().bucket(bucket).key(key).body(body).send().await;
         put.with_context(|| format!("write {bucket}/{key}"))?;
+        Ok(())
+    }
+
+    /// Replaces what an object holds, as somebody with the server's credentials may: with the headers and the metadata
+    /// that it has, but for what `change` does to the metadata.
+    pub async fn replace_object(
+        &self,
+        (bucket, key): (&str, &str),
+        body: Vec<u8>,
+        change: impl FnOnce(&mut HashMap<String, String>),
+    ) -> Result<()> {
+        let client = self.s3_client();
+        let head = client.head_object().bucket(bucket).key(key).send().await?;
+        let mut metadata = head.metadata.unwrap_or_default();
+        change(&mut metadata);
+        let put = client.put_object().bucket(bucket).key(key).body(ByteStream::from(body));
+        let put = put.set_content_type(head.content_type).set_cache_control(head.cache_control);
+        put.set_metadata(Some(metadata)).send().await?;
+        Ok(())
+    }
+
+    /// Removes an object.
+    pub async fn delete_object(&self, bucket: &str, key: &str) -> Result<()> {
+        self.s3_client().delete_object().bucket(bucket).key(key).send().await?;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ const ISSUER: &str = "/cluster-a";
 const JWKS: &str = "openid/v1/jwks";
 
 /// A site that looks each second.
-fn quick(site: &mut Site) -> Result<()> {
+pub(super) fn quick(site: &mut Site) -> Result<()> {
     let verify = site.config.pointer_mut("/issuers/0/verify").and_then(Value::as_object_mut);
     verify.context("no verify")?.insert("every".to_owned(), json!("1s"));
     Ok(())

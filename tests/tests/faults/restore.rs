@@ -15,6 +15,8 @@ use e2e::site::{Site, bucket_target};
 use e2e::{binary, wait};
 use serde_json::{Value, json};
 
+use crate::drift::quick;
+
 const ISSUER: &str = "/cluster-a";
 const BUCKET: &str = "documents";
 const JWKS: &str = "openid/v1/jwks";
@@ -67,11 +69,6 @@ impl Stage {
         self.site.shows(&self.bucket_url(), &kids).await
     }
 
-    async fn delete(&self, path: &str) -> Result<()> {
-        self.minio.s3_client().delete_object().bucket(BUCKET).key(path).send().await?;
-        Ok(())
-    }
-
     fn keep_vanished_keys_for(&mut self, retention: &str) -> Result<()> {
         let issuer = self.site.config.pointer_mut("/issuers/0").and_then(Value::as_object_mut);
         issuer.context("no issuer")?.insert("retention".to_owned(), json!(retention));
@@ -107,13 +104,17 @@ impl Stage {
         owner.context("an object without a marker")
     }
 
-    async fn restore(&self, more: &[&str]) -> Result<Output> {
-        let config = self.site.write_config()?;
+    async fn publish(&self, arguments: &[&str]) -> Result<Output> {
         let mut command = std::process::Command::new(binary::chancery()?);
         let (id, secret) = self.minio.root_credentials();
         command.env("AWS_ACCESS_KEY_ID", id).env("AWS_SECRET_ACCESS_KEY", secret);
-        command.args(["publish", "restore", "--json", "--config"]).arg(config).args(more);
+        command.arg("publish").args(arguments);
         chancery::run_command(command).await
+    }
+
+    async fn restore(&self, more: &[&str]) -> Result<Output> {
+        let config = self.site.write_config()?.display().to_string();
+        self.publish(&[&["restore", "--json", "--config", &config], more].concat()).await
     }
 }
 
@@ -139,7 +140,7 @@ async fn lost_documents_come_back_from_the_state_and_the_sources() -> Result<()>
     // Vanished from its source, and still in its retention time: only the state knows it.
     stage.remove_key(&old)?;
     for path in [JWKS, DISCOVERY] {
-        stage.delete(path).await?;
+        stage.minio.delete_object(BUCKET, path).await?;
     }
 
     let planned = stage.restore(&["--plan"]).await?;
@@ -186,7 +187,7 @@ async fn a_lost_state_goes_on_from_what_is_published_once_somebody_says_that_it_
     assert_eq!(stage.owner()?, owner);
 
     // What was imported is known from now on, whatever becomes of the documents.
-    stage.delete(JWKS).await?;
+    stage.minio.delete_object(BUCKET, JWKS).await?;
     stage.serve_until(&[&old, &new]).await?;
     assert_eq!(stage.marker(JWKS).await?, owner);
     Ok(())
@@ -242,6 +243,57 @@ async fn a_state_from_a_backup_does_not_bring_a_withdrawn_key_back() -> Result<(
     let withdrawn = withdrawn.get("kid").and_then(Value::as_str).context("no kid")?;
     ensure!(old.kid.starts_with(withdrawn), "{state}");
     Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_a_pipeline_withdraws_in_our_name_leaves_the_running_service_for_good() -> Result<()> {
+    if binary::skipped(&["minio"]) {
+        return Ok(());
+    }
+    let mut stage = Stage::new().await?;
+    quick(&mut stage.site)?;
+    let (old, new) = (stage.add_key("old")?, stage.add_key("new")?);
+    let mut service = stage.site.start_ready().await?;
+    stage.shows(&[&old, &new]).await.with_context(|| service.log())?;
+
+    let writer_key = stage.site.dir().join("state/writer-key").display().to_string();
+    let (issuer, owner, key) = (stage.site.url(ISSUER), stage.owner()?, new.public.display().to_string());
+    let ours = ["apply", "--issuer", &issuer, "--owner", &owner, "--state-key-file", &writer_key];
+    let bucket = ["--s3-bucket", BUCKET, "--s3-endpoint", stage.minio.endpoint(), "--s3-path-style"];
+    let decided = ["--withdraw", &old.kid, "--key", &key];
+    stage.publish(&[&ours[..], &bucket, &decided].concat()).await?.success()?;
+    // Its source shows it still, and the service has decided nothing.
+    stage.site.shows(&issuer, &[&new.kid]).await.with_context(|| service.log())?;
+    stage.shows(&[&new]).await?;
+    let latest = stage.add_key("latest")?;
+    stage.site.shows(&issuer, &[&new.kid, &latest.kid]).await.with_context(|| service.log())?;
+    ensure!(service.terminate().await? == Some(0), "{}", service.log());
+    stage.serve_until(&[&new, &latest]).await
+}
+
+#[tokio::test]
+async fn a_restore_takes_no_key_that_somebody_planted_where_the_state_is_whole() -> Result<()> {
+    if binary::skipped(&["minio"]) {
+        return Ok(());
+    }
+    let stage = Stage::new().await?;
+    let ours = stage.add_key("ours")?;
+    stage.serve_until(&[&ours]).await?;
+    let stranger = KeyFile::new(&stage.keys, "stranger")?;
+    let [ours_path, theirs] = [&ours, &stranger].map(|key| key.public.display().to_string());
+    let arguments = ["keygen", "jwks", "--key", &ours_path, "--key", &theirs].map(Path::new);
+    let both = chancery::run(&arguments).await?.success()?.into_bytes();
+    stage.minio.replace_object((BUCKET, JWKS), both.trim_ascii_end().to_vec(), |_| {}).await?;
+    stage.shows(&[&ours, &stranger]).await?;
+
+    let planned = stage.restore(&["--plan"]).await?;
+    assert_eq!(planned.code, Some(3), "{}", planned.stderr);
+    assert!(planned.stdout.contains(&stranger.kid), "it is named: {}", planned.stdout);
+    // Not even by name: a state that is whole knows its keys.
+    let report = report(stage.restore(&["--import", &stranger.kid]).await?)?;
+    assert_eq!(report.pointer("/imported"), Some(&json!([])), "{report}");
+    stage.shows(&[&ours]).await?;
+    stage.serve_until(&[&ours]).await
 }
 
 #[tokio::test]

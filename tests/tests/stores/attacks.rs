@@ -1,11 +1,12 @@
 //! The Update Framework's attacks, each by its name, by somebody who can write to the store and has no writer key. One
 //! period later the target is as we want it, no withdrawn, revoked or planted key is left, and the alarm names the case.
 //!
-//! Slow answers, the last of the list, are in the suite `faults`, where a proxy holds them back.
+//! Slow answers, the last of the list, need a network; a whole service meets them in the suite `faults`.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -20,18 +21,15 @@ use chancery_core::{
     CachePolicy, DocumentKind, DocumentSet, Jwks, KeyId, Marker, PublicKey, WithdrawalCause, WriterKey,
     key_file,
 };
+use chancery_publisher::DocumentStore;
 use chancery_publisher::publish::{LastSeen, Outcome, PublishError, publish_again};
 use chancery_publisher::store::Put;
-use chancery_publisher::store::directory::DirectoryStore;
-use chancery_publisher::target::{AzureBlobTarget, S3Target};
-use chancery_publisher::{DocumentStore, TargetConfig};
-use e2e::azurite::Azurite;
-use e2e::binary;
 use e2e::key_file::KeyFile;
-use e2e::s3_server::Brand;
 use e2e::scratch::Scratch;
 
 mod endless_data;
+mod servers;
+mod slow_answers;
 
 const ISSUER: &str = "https://id.example.com/attacked";
 
@@ -282,7 +280,7 @@ async fn forged_marker(store: &dyn DocumentStore, keys: &Keys) -> Result<()> {
 }
 
 /// Runs every attack, each on a store of its own.
-async fn attack(open: impl AsyncFn(&str) -> Result<std::sync::Arc<dyn DocumentStore>>) -> Result<()> {
+async fn attack(open: impl AsyncFn(&str) -> Result<Arc<dyn DocumentStore>>) -> Result<()> {
     let keys = Keys::new()?;
     let on = async |name: &str| open(name).await.with_context(|| name.to_owned());
     arbitrary_key(on("arbitrary-key").await?.as_ref(), &keys).await.context("arbitrary key")?;
@@ -302,65 +300,4 @@ async fn attack(open: impl AsyncFn(&str) -> Result<std::sync::Arc<dyn DocumentSt
         .await
         .context("endless data at first contact")?;
     forged_marker(on("forged-marker").await?.as_ref(), &keys).await.context("forged marker")
-}
-
-#[tokio::test]
-async fn a_directory_withstands_the_attacks() -> Result<()> {
-    let dir = Scratch::new("attacks")?;
-    attack(async |name: &str| {
-        std::fs::create_dir(dir.join(name))?;
-        Ok(std::sync::Arc::new(DirectoryStore::new(dir.join(name))?) as _)
-    })
-    .await
-}
-
-async fn s3_withstands_the_attacks(brand: Brand) -> Result<()> {
-    if binary::skipped(&[brand.name()]) {
-        return Ok(());
-    }
-    let (server, dir) = (brand.start().await?, Scratch::new("attacks")?);
-    attack(async |bucket: &str| {
-        server.create_bucket(bucket).await?;
-        let s3 = S3Target {
-            endpoint: Some(server.endpoint().to_owned()),
-            region: Some(server.region().to_owned()),
-            path_style: true,
-            credentials_file: Some(server.credentials_file(&dir)?),
-            ..S3Target::of_bucket(bucket)
-        };
-        Ok(chancery_publisher::open_target(&TargetConfig { s3: Some(s3), ..TargetConfig::default() }).await?)
-    })
-    .await
-}
-
-#[tokio::test]
-async fn minio_withstands_the_attacks() -> Result<()> {
-    s3_withstands_the_attacks(Brand::Minio).await
-}
-
-#[tokio::test]
-async fn versitygw_withstands_the_attacks() -> Result<()> {
-    s3_withstands_the_attacks(Brand::Versitygw).await
-}
-
-#[tokio::test]
-async fn azurite_withstands_the_attacks() -> Result<()> {
-    if binary::skipped(&["azurite"]) {
-        return Ok(());
-    }
-    let (server, dir) = (Azurite::start().await?, Scratch::new("attacks")?);
-    attack(async |container: &str| {
-        server.create_container(container).await?;
-        let azure = AzureBlobTarget {
-            endpoint: Some(server.endpoint().to_owned()),
-            sas_file: Some(dir.write(container, server.sas(container, "rcw"))?),
-            ..AzureBlobTarget::of_container(container)
-        };
-        Ok(chancery_publisher::open_target(&TargetConfig {
-            azure_blob: Some(azure),
-            ..TargetConfig::default()
-        })
-        .await?)
-    })
-    .await
 }

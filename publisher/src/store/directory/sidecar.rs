@@ -1,25 +1,30 @@
 //! What a file cannot carry about a document: whose it is, its media type and its cache header.
 //!
 //! Each record names the content it describes by digest. A document that no record describes is a stranger's, or
-//! was changed by hand: it has no marker. The first record describes the content written last, the second the one
+//! was changed by hand: it has no marker. A sidecar that cannot be read is a damaged marker of whatever content. The first record describes the content written last, the second the one
 //! before it, so that the document is described whether or not a write got past its sidecar.
 
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chancery_core::marker::{Marker, MarkerError};
+use chancery_core::Marker;
+use chancery_core::marker::DamagedMarker;
 use chancery_core::publication::{StoredObject, Version};
+use chancery_core::quoted::one_line;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-use crate::store::{Failure, Put, StoreErrorKind};
+use crate::store::{Put, read_marker};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Sidecar {
     records: Vec<Record>,
+    /// Why it cannot be read, if it cannot.
+    #[serde(skip)]
+    damage: Option<DamagedMarker>,
 }
 
 /// The description of one content.
@@ -53,10 +58,6 @@ impl Record {
             cache_control: object.cache_control.clone()?,
         })
     }
-
-    fn read_marker(&self) -> Result<Option<Marker>, MarkerError> {
-        Marker::read(|field| self.marker.get(field.name()).map(String::as_str))
-    }
 }
 
 fn fields(marker: &Marker) -> BTreeMap<String, String> {
@@ -66,18 +67,17 @@ fn fields(marker: &Marker) -> BTreeMap<String, String> {
 impl Sidecar {
     /// The sidecar with which `record` is about to replace `current`.
     pub(super) fn of(record: Record, current: Option<&StoredObject>) -> Self {
-        Self { records: std::iter::once(record).chain(current.and_then(Record::of_stored)).collect() }
+        let records = std::iter::once(record).chain(current.and_then(Record::of_stored)).collect();
+        Self { records, damage: None }
     }
 
     /// Reads a sidecar; a missing one describes nothing.
-    pub(super) fn parse(bytes: Option<&[u8]>, path: &Path) -> Result<Self, Failure> {
-        let Some(bytes) = bytes else { return Ok(Self::default()) };
-        let sidecar: Self = serde_json::from_slice(bytes).map_err(|error| broken(path, &error))?;
-        // A marker that cannot be read must not pass for no marker.
-        for record in &sidecar.records {
-            record.read_marker().map_err(|error| broken(path, &error))?;
-        }
-        Ok(sidecar)
+    pub(super) fn parse(bytes: Option<&[u8]>, path: &Path) -> Self {
+        let Some(bytes) = bytes else { return Self::default() };
+        serde_json::from_slice(bytes).unwrap_or_else(|error| {
+            let problem = format!("{}: {}", path.display(), one_line(&error.to_string(), 200));
+            Self { records: Vec::new(), damage: Some(DamagedMarker { owner: None, problem }) }
+        })
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {
@@ -89,12 +89,17 @@ impl Sidecar {
     pub(super) fn describe(&self, bytes: Vec<u8>) -> StoredObject {
         let content = digest(&bytes);
         let record = self.records.iter().find(|record| record.content == content);
-        let version = Version(digest(format!("{content} {record:?}").as_bytes()));
+        let version = Version(digest(format!("{content} {record:?} {:?}", self.damage).as_bytes()));
+        let (marker, damage) = match record {
+            Some(record) => read_marker(|field| record.marker.get(field.name()).map(String::as_str)),
+            None => (None, self.damage.clone()),
+        };
         StoredObject {
             bytes,
             media_type: record.map(|record| record.media_type.clone()),
             cache_control: record.map(|record| record.cache_control.clone()),
-            marker: record.and_then(|record| record.read_marker().ok().flatten()),
+            marker,
+            damage,
             version,
         }
     }
@@ -102,12 +107,4 @@ impl Sidecar {
 
 fn digest(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(bytes))
-}
-
-fn broken(path: &Path, error: &dyn std::error::Error) -> Failure {
-    Failure::new(
-        StoreErrorKind::Misconfigured,
-        format!("{}: {error}", path.display()),
-        "look at the document; if it is ours, remove this hidden file and adopt the document (`--adopt`)",
-    )
 }

@@ -169,15 +169,19 @@ async fn of_what_is_too_large_the_beginning_is_read_and_it_is_replaced() {
 async fn a_sidecar_that_cannot_be_read_is_not_taken_for_none() {
     let (_dir, store) = store();
     write(&store, b"one", &Precondition::Absent).await;
+    let written = fs::read_to_string(store.root.join("openid/v1/.jwks.chancery")).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+    let content = written["records"][0]["content"].as_str().unwrap().to_owned();
     for broken in [
         "{",
         r#"{"records":[],"more":1}"#,
-        r#"{"records":[{"content":"x","marker":{"chancery-owner":"a b"},"mediaType":"","cacheControl":""}]}"#,
+        r#"{"records":[{"content":"CONTENT","marker":{"chancery-owner":"a b"},"mediaType":"","cacheControl":""}]}"#,
     ] {
-        fs::write(store.root.join("openid/v1/.jwks.chancery"), broken).unwrap();
-        let error = store.read(PATH).await.unwrap_err();
-        assert_eq!(error.kind, StoreErrorKind::Misconfigured);
-        assert!(error.to_string().contains(".jwks.chancery"), "{error}");
+        let broken = broken.replace("CONTENT", &content);
+        fs::write(store.root.join("openid/v1/.jwks.chancery"), &broken).unwrap();
+        let object = store.read(PATH).await.unwrap().unwrap();
+        assert_eq!(object.marker, None);
+        assert!(object.damage.is_some(), "{broken}");
     }
 }
 

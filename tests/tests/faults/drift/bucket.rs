@@ -1,9 +1,8 @@
 //! A bucket of MinIO that somebody else may write as well, reported to a real cluster.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use anyhow::{Context, Result, ensure};
-use aws_sdk_s3::primitives::ByteStream;
 use e2e::chancery::IssuerService;
 use e2e::key_file::KeyFile;
 use e2e::minio::Minio;
@@ -16,34 +15,6 @@ use super::report::Reported;
 use super::{ISSUER, JWKS, jwks_of, quick, waits_for_drift};
 
 const BUCKET: &str = "documents";
-
-/// What somebody with the bucket's credentials does.
-struct Stranger {
-    client: aws_sdk_s3::Client,
-}
-
-impl Stranger {
-    /// Replaces the JWKS, headers and metadata as they are but for what `change` does to the metadata.
-    async fn replaces(
-        &self,
-        body: Vec<u8>,
-        change: impl FnOnce(&mut BTreeMap<String, String>),
-    ) -> Result<()> {
-        let head = self.client.head_object().bucket(BUCKET).key(JWKS).send().await?;
-        let mut metadata: BTreeMap<String, String> = head.metadata.unwrap_or_default().into_iter().collect();
-        ensure!(metadata.contains_key("chancery-owner"), "no marker: {metadata:?}");
-        change(&mut metadata);
-        let put = self.client.put_object().bucket(BUCKET).key(JWKS).body(ByteStream::from(body));
-        let put = put.set_content_type(head.content_type).set_cache_control(head.cache_control);
-        put.set_metadata(Some(metadata.into_iter().collect())).send().await?;
-        Ok(())
-    }
-
-    async fn removes(&self) -> Result<()> {
-        self.client.delete_object().bucket(BUCKET).key(JWKS).send().await?;
-        Ok(())
-    }
-}
 
 /// A bucket that is published to, in a site whose conditions are reported.
 struct BucketStage {
@@ -74,8 +45,9 @@ impl BucketStage {
         Ok(stage)
     }
 
-    fn stranger(&self) -> Stranger {
-        Stranger { client: self.minio.s3_client() }
+    /// What somebody with the bucket's credentials does: see [`e2e::s3_server::S3Server::replace_object`].
+    async fn replace(&self, body: &[u8], change: impl FnOnce(&mut HashMap<String, String>)) -> Result<()> {
+        self.minio.replace_object((BUCKET, JWKS), body.to_vec(), change).await
     }
 
     async fn object(&self) -> Result<Vec<u8>> {
@@ -104,7 +76,7 @@ async fn what_is_changed_or_deleted_in_a_bucket_is_noticed_and_repaired() -> Res
 
     let mut garbled = ours.clone();
     garbled.extend(b"\n\n");
-    stage.stranger().replaces(garbled, |_| {}).await?;
+    stage.replace(&garbled, |_| {}).await?;
     stage.drifts("Changed", 1.0).await?;
     stage.is_restored(&ours).await?;
     let event = stage.reported.warns("Changed", &stage.service).await?;
@@ -121,7 +93,7 @@ async fn what_is_changed_or_deleted_in_a_bucket_is_noticed_and_repaired() -> Res
 
     // Twice is one Event with a count.
     for times in 1..=2 {
-        stage.stranger().removes().await?;
+        stage.minio.delete_object(BUCKET, JWKS).await?;
         stage.drifts("Vanished", times.into()).await?;
         stage.is_restored(&ours).await?;
         let count = if times == 1 { None } else { Some(json!(times)) };
@@ -150,7 +122,7 @@ async fn a_planted_key_in_a_bucket_is_named_and_removed_and_a_foreign_marker_is_
     let ours = stage.object().await?;
     let stranger = KeyFile::new(&stage.keys, "stranger")?;
     let both = jwks_of(&[&stage.key, &stranger]).await?;
-    stage.stranger().replaces(both.trim_ascii_end().to_vec(), |_| {}).await?;
+    stage.replace(both.trim_ascii_end(), |_| {}).await?;
     stage.drifts("ForeignKeys", 1.0).await?;
     stage
         .reported
@@ -162,11 +134,19 @@ async fn a_planted_key_in_a_bucket_is_named_and_removed_and_a_foreign_marker_is_
     ensure!(stage.service.log().contains("possible intrusion"), "{}", stage.service.log());
     stage.is_restored(&ours).await?;
 
+    // A marker that nobody can read takes nobody's sight of what is under it.
+    let damaged = |metadata: &mut HashMap<String, String>| {
+        metadata.insert("chancery-decision".to_owned(), "many".to_owned());
+    };
+    stage.replace(both.trim_ascii_end(), damaged).await?;
+    stage.drifts("ForeignKeys", 2.0).await?;
+    stage.is_restored(&ours).await?;
+
     let taken = jwks_of(&[&stranger]).await?;
-    let theirs = |metadata: &mut BTreeMap<String, String>| {
+    let theirs = |metadata: &mut HashMap<String, String>| {
         metadata.insert("chancery-owner".to_owned(), "somebody-else".to_owned());
     };
-    stage.stranger().replaces(taken.clone(), theirs).await?;
+    stage.replace(&taken, theirs).await?;
     stage.drifts("MarkerReplaced", 1.0).await?;
     stage.reported.carries("target bucket", ("OwnedByUs", "False", "ForeignMarker"), &stage.service).await?;
     stage.reported.carries("target bucket", ("Published", "False", "Blocked"), &stage.service).await?;
