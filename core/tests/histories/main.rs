@@ -97,12 +97,20 @@ fn lives_through(history: &[Event], silent: Option<usize>) -> Result<(), TestCas
     world.calm().map_err(TestCaseError::fail)
 }
 
-fn histories(number: u32, strategy: impl Strategy<Value = (Vec<Event>, Option<usize>)>) {
+/// Plays `number` histories, one half beside the other: each half has a seed of its own.
+fn histories<S: Strategy<Value = (Vec<Event>, Option<usize>)>>(number: u32, strategy: impl Fn() -> S + Sync) {
     let seed = std::env::var("HISTORY_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(SEED);
+    let seed: u64 = seed.unwrap_or(SEED);
     let wanted: Option<u32> = std::env::var("HISTORIES").ok().and_then(|number| number.parse().ok());
     let number = wanted.map_or(number, |wanted| wanted.min(number));
     println!("{number} histories, seed {seed}; HISTORY_SEED={seed} repeats them");
+    std::thread::scope(|scope| {
+        scope.spawn(|| half(number.div_ceil(2), seed, &strategy()));
+        half(number / 2, seed.wrapping_add(1), &strategy());
+    });
+}
+
+fn half(number: u32, seed: u64, strategy: &impl Strategy<Value = (Vec<Event>, Option<usize>)>) {
     let config = Config {
         cases: number,
         rng_algorithm: RngAlgorithm::XorShift,
@@ -115,7 +123,7 @@ fn histories(number: u32, strategy: impl Strategy<Value = (Vec<Event>, Option<us
     let mut runner = TestRunner::new_with_rng(config, rng);
     // Counted until the first that fails; those after it are shorter forms of it.
     let (played, failed) = (Cell::new(0), Cell::new(false));
-    let result = runner.run(&strategy, |(history, silent)| {
+    let result = runner.run(strategy, |(history, silent)| {
         let result = lives_through(&history, silent);
         played.set(played.get() + u32::from(!failed.get()));
         failed.set(failed.get() || result.is_err());
@@ -128,19 +136,21 @@ fn histories(number: u32, strategy: impl Strategy<Value = (Vec<Event>, Option<us
 
 #[test]
 fn no_history_takes_a_promised_key_away_or_lets_an_intruder_s_key_stay() {
-    histories(HISTORIES, any_history());
+    histories(HISTORIES, any_history);
 }
 
 #[test]
 fn a_lost_answer_at_every_write_is_known_as_our_own() {
-    let lost = any_history().prop_map(|(mut history, silent)| {
-        for event in &mut history {
-            if let Event::Write(_, _, fate) = event {
-                *fate = Fate::AnswerLost;
+    let lost = || {
+        any_history().prop_map(|(mut history, silent)| {
+            for event in &mut history {
+                if let Event::Write(_, _, fate) = event {
+                    *fate = Fate::AnswerLost;
+                }
             }
-        }
-        (history, silent)
-    });
+            (history, silent)
+        })
+    };
     histories(HISTORIES / 10, lost);
 }
 
@@ -161,8 +171,12 @@ fn a_key_that_a_silent_source_once_lacked_stays_while_nobody_can_tell_whether_it
 /// The same somewhere in any history.
 #[test]
 fn a_key_that_a_source_lacked_before_it_fell_silent_is_never_taken_away() {
+    histories(HISTORIES / 10, silent_after_it_lacked_a_key);
+}
+
+fn silent_after_it_lacked_a_key() -> impl Strategy<Value = (Vec<Event>, Option<usize>)> {
     let lacks = (0..WRITERS, 0..WRITERS, 0usize..60, prop::collection::btree_set(0u8..6, 1..4));
-    let strategy = (any_history(), lacks).prop_map(|((mut history, _), (reads, misses, at, live))| {
+    (any_history(), lacks).prop_map(|((mut history, _), (reads, misses, at, live))| {
         let at = at.min(history.len());
         let without = live.iter().copied().filter(|number| source_of(*number) == 0).collect();
         let (with, without) = (Event::Rotate(live), Event::Rotate(without));
@@ -178,8 +192,7 @@ fn a_key_that_a_source_lacked_before_it_fell_silent_is_never_taken_away() {
         let silent = at + lacks.len();
         history.splice(at..at, lacks);
         (history, Some(silent))
-    });
-    histories(HISTORIES / 10, strategy);
+    })
 }
 
 /// What `XorShift` begins with: its other half must not be zero where the seed is.
