@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256};
@@ -120,6 +121,13 @@ fn signed_part(header: &Value, claims: &Value) -> String {
 /// A token that says it is not signed (RFC 7519 section 6), and names a key.
 pub fn unsigned(kid: &str, claims: &Value) -> String {
     signed_part(&json!({ "alg": "none", "kid": kid }), claims) + "."
+}
+
+/// A token that names a key and was made with a secret (HS256), such as a public key that is taken for one.
+pub fn signed_with_secret(kid: &str, claims: &Value, secret: &[u8]) -> String {
+    let signed = signed_part(&json!({ "alg": "HS256", "kid": kid }), claims);
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), signed.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
 }
 
 /// A token with its claims exchanged, and the signature that it had.
