@@ -247,3 +247,6 @@ enum Outcome {
     Leading { since: Instant, transitions: i32 },
     Waiting { holder: String, transitions: i32 },
 }
+
+#[cfg(test)]
+mod tests;

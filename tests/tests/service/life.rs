@@ -4,12 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use chancery_publisher::writer_key_file::random_writer_key;
 use e2e::key_file::KeyFile;
 use e2e::scratch::Scratch;
 use e2e::site::{Site, directory_target};
 use e2e::{chancery, wait};
 use rustix::process::Signal;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 /// A site with an issuer at each of `paths`, of one key, published to a directory of its own.
 fn site(dir: &Scratch, paths: &[&str]) -> Result<(Site, KeyFile)> {
@@ -168,4 +170,32 @@ async fn a_healthy_source_looks_alive_without_a_change_and_an_outage_counts_each
     })
     .await
     .with_context(|| service.log())
+}
+
+/// As the first process of a container a program ignores SIGTERM unless it listens to it from the start.
+#[tokio::test]
+async fn a_service_that_is_told_to_stop_while_it_opens_its_state_ends_in_order() -> Result<()> {
+    let dir = Scratch::new("opening")?;
+    let (mut site, _key) = site(&dir, &["/a"])?;
+    let silent = TcpListener::bind("127.0.0.1:0").await?;
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "silent",
+        "contexts": [{ "name": "silent", "context": { "cluster": "silent", "user": "somebody" } }],
+        "clusters": [{ "name": "silent", "cluster": {
+            "server": format!("https://{}", silent.local_addr()?),
+        } }],
+        "users": [{ "name": "somebody", "user": { "token": "t" } }],
+    });
+    let kubeconfig = dir.write("kubeconfig", kubeconfig.to_string())?;
+    let key_file = dir.write("writer-key", format!("{}\n", random_writer_key().to_secret_text()))?;
+    let config = site.config.as_object_mut().context("no object")?;
+    config.insert("writerKeyFile".to_owned(), json!(key_file));
+    let place = json!({ "namespace": "default", "name": "chancery-state", "kubeconfig": kubeconfig });
+    config.insert("state".to_owned(), json!({ "configMap": place }));
+
+    let mut service = site.start()?;
+    let asked = tokio::time::timeout(wait::SOON, silent.accept()).await;
+    let _unanswered = asked.with_context(|| service.log())??;
+    assert_eq!(service.terminate().await?, Some(0), "{}", service.log());
+    Ok(())
 }

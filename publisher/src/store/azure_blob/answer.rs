@@ -239,6 +239,19 @@ mod tests {
     }
 
     #[test]
+    fn the_same_problem_has_the_same_text_and_another_request() {
+        let failure = |id: &str| {
+            let answer = AzureRefusal { request_id: id.to_owned(), ..answer(503, "ServerBusy") };
+            let (place, operation) = ("container c".to_owned(), crate::store::Operation::Read);
+            answer.into_failure(StoreRequest::Read).at(place, operation, "k")
+        };
+        let (first, second) = (failure("06c4ca52-f01e-0036"), failure("another"));
+        assert_eq!(first.to_string(), second.to_string());
+        assert_eq!(first.request_id.as_deref(), Some("06c4ca52-f01e-0036"));
+        assert_eq!(failure("").request_id, None);
+    }
+
+    #[test]
     fn only_a_missing_blob_is_absence() {
         assert!(answer(404, "BlobNotFound").is_absence());
         assert!(!answer(404, "ContainerNotFound").is_absence());
