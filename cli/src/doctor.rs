@@ -10,11 +10,9 @@ use chancery_issuer::config::Config;
 use chancery_issuer::doctor::{Look, Workload, examine};
 use serde_json::{Value, json};
 
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::{Logs, block_on};
-
-/// Something was found that somebody should act on.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 #[command(
@@ -68,7 +66,7 @@ pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
         }
     }
     let good = looks.iter().flat_map(|(_, looks)| looks).all(Look::is_good);
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(good))
 }
 
 fn to_json(issuer: &IssuerUrl, looks: &[Look]) -> Value {

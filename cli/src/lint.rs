@@ -11,10 +11,8 @@ use chancery_core::quoted::escaped;
 use chancery_core::{Jwks, key_file};
 use serde_json::json;
 
+use crate::exit::unless_found;
 use crate::given;
-
-/// Something was found that somebody should act on.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 #[command(
@@ -50,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if args.json { to_json(&args, &findings)? } else { to_text(&args, keys.as_ref(), &findings) };
     crate::output::say(&report)?;
     let found = findings.iter().any(|finding| finding.severity > Severity::Note);
-    Ok(if found { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    Ok(unless_found(!found))
 }
 
 /// The key set to look at; `None` when only the issuer was given.

@@ -17,6 +17,7 @@ mod demo;
 mod doctor;
 #[cfg(feature = "exchange")]
 mod exchange;
+mod exit;
 mod given;
 #[cfg(feature = "issuer")]
 mod issuer;

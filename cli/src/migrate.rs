@@ -6,11 +6,9 @@ use std::process::ExitCode;
 use chancery_issuer::config::MigrationConfig;
 use chancery_issuer::migration::look;
 
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::{Logs, block_on};
-
-/// A step is to be taken or waited for, or something is out of order.
-const FOUND: u8 = 3;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -41,5 +39,5 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
     } else {
         say(&plan.to_string())?;
     }
-    Ok(if plan.is_done() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(plan.is_done()))
 }

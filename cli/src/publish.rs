@@ -19,6 +19,7 @@ use self::advice::Advice;
 use self::keys::KeyArgs;
 use self::report::PublishReport;
 use self::target::TargetArgs;
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::{Logs, block_on};
 
@@ -28,9 +29,6 @@ mod report;
 #[cfg(feature = "issuer")]
 mod restore;
 mod target;
-
-/// There is something to do.
-const FOUND: u8 = 3;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -179,7 +177,7 @@ impl Wish {
     async fn plan(&self, store: Arc<dyn DocumentStore>, json: bool) -> anyhow::Result<ExitCode> {
         let plan = prepare(store.as_ref(), self.desired()).await.map_err(with_request)?;
         print(&self.report(store.as_ref(), &plan), json)?;
-        Ok(if plan.writes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+        Ok(unless_found(plan.writes.is_empty()))
     }
 
     async fn apply(&self, store: Arc<dyn DocumentStore>, json: bool) -> anyhow::Result<ExitCode> {

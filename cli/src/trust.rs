@@ -6,6 +6,7 @@ use chancery_core::trust::{Body, Call, TrustPlan};
 use chancery_publisher::trust::Registrar;
 use serde_json::json;
 
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::{Logs, block_on};
 
@@ -15,9 +16,6 @@ mod aws;
 mod azure;
 #[cfg(feature = "gcp")]
 mod gcp;
-
-/// There is something to do.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 #[command(
@@ -108,7 +106,7 @@ async fn carry_out(registrar: &dyn Registrar, apply: bool, json: bool) -> anyhow
         let number = plan.calls.len();
         say(&format!("\nmade {number} call{}\n", if number == 1 { "" } else { "s" }))?;
     }
-    Ok(if apply || plan.calls.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(apply || plan.calls.is_empty()))
 }
 
 fn to_json(

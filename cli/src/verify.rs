@@ -14,6 +14,7 @@ use chancery_publisher::verify::jwks_host::AllowedJwksHosts;
 use chancery_publisher::verify::report::VerifyReport;
 use chancery_publisher::verify::{Expectation, IssuerPlace, Trust, Verifier, VerifyOptions};
 
+use crate::exit::unless_found;
 use crate::given;
 use crate::output::say;
 use crate::runtime::block_on;
@@ -22,9 +23,6 @@ mod addresses;
 
 /// The most keys that the text lists.
 const KEYS_SHOWN: usize = 50;
-
-/// Something was found that somebody should act on.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 #[command(
@@ -88,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     say(&text)?;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(good))
 }
 
 fn options(args: &Args, issuer: &IssuerUrl) -> anyhow::Result<VerifyOptions> {

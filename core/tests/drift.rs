@@ -72,7 +72,7 @@ fn every_change_that_is_not_ours_is_named_and_no_other() {
     let endless = StoredObject { bytes: vec![b' '; LARGEST_OBJECT + 1], ..ours("b") };
     let garbage = StoredObject { bytes: b"{".to_vec(), ..ours("b") };
     let damage = chancery_core::marker::DamagedMarker { owner: None, problem: "unreadable".to_owned() };
-    let damaged = StoredObject { marker: None, damage: Some(damage), ..with_keys(&[1, 2, 7], 5) };
+    let damaged = StoredObject { marker: None, damage: Some(Box::new(damage)), ..with_keys(&[1, 2, 7], 5) };
     for (what, now, expected) in [
         ("nothing", jwks(ours("a")), vec![]),
         ("a marker that nobody can read", jwks(damaged), vec![Changed, foreign(7)]),

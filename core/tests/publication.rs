@@ -355,7 +355,7 @@ fn an_object_with_a_damaged_marker_is_repaired_or_blocks() {
         ] {
             let mut observed = holding(&documents(&[1, 3]), Some(owner("us")));
             let object = observed.object_mut(kind).as_mut().expect("an object");
-            (object.marker, object.damage) = (None, Some(read(marker)));
+            (object.marker, object.damage) = (None, Some(Box::new(read(marker))));
             let wish = Wish { ours: &[1], withdrawn: &[], memory, adopt_unmarked: true };
             match (plan_as(&wish, &observed), expected) {
                 (Ok(plan), Ok(())) => {

@@ -223,10 +223,10 @@ impl Failure {
 /// The marker of an object, or what is wrong with it.
 pub(crate) fn read_marker<'a>(
     field: impl Fn(MarkerField) -> Option<&'a str>,
-) -> (Option<Marker>, Option<DamagedMarker>) {
+) -> (Option<Marker>, Option<Box<DamagedMarker>>) {
     match Marker::read(field) {
         Ok(marker) => (marker, None),
-        Err(damage) => (None, Some(damage)),
+        Err(damage) => (None, Some(Box::new(damage))),
     }
 }
 

@@ -7,11 +7,9 @@ use chancery_exchange::subject::Environment;
 use jiff::Timestamp;
 
 use super::way::Way;
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::block_on;
-
-/// The token would be refused.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -41,5 +39,5 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => explanation.to_text(),
     };
     say(&text)?;
-    Ok(if explanation.passes { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(explanation.passes))
 }

@@ -9,11 +9,9 @@ use chancery_exchange::kubelet::config::{Context, audiences, check};
 use chancery_exchange::kubelet::rbac;
 use serde_json::Value;
 
+use crate::exit::unless_found;
 use crate::given;
 use crate::output::say;
-
-/// Something was found.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -58,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     say(&text)?;
-    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(findings.is_empty()))
 }
 
 /// The documents of a file of YAML, or of JSON, which is YAML too.

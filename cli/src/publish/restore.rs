@@ -9,7 +9,7 @@ use chancery_issuer::config::Config;
 use chancery_issuer::restore::{Restoration, RestoreChoices, Step};
 use serde_json::{Value, json};
 
-use super::FOUND;
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::block_on;
 
@@ -102,7 +102,7 @@ fn report(restored: &[Restored], args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     let to_do = results().flatten().any(|done| !done.is_empty());
-    Ok(if args.plan && to_do { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    Ok(unless_found(!(args.plan && to_do)))
 }
 
 impl Restored {

@@ -14,6 +14,7 @@ use chancery_signer::key_file_node::{
 use chancery_signer::private_memory;
 
 use super::PolicyArg;
+use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::{self, Logs};
 use crate::signals::Signals;
@@ -21,9 +22,6 @@ use crate::time::Time;
 
 /// Every step is safe to be cut short.
 const STOPPING: Duration = Duration::from_secs(5);
-
-/// There is something to do or to wait for.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -102,7 +100,7 @@ pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
         }
         if once {
             let is_over = node.step().await? == Rollout::Done;
-            return Ok(if is_over { ExitCode::SUCCESS } else { ExitCode::from(FOUND) });
+            return Ok(unless_found(is_over));
         }
         let controller = if rotate { Some(RotationController::open(policy).await?) } else { None };
         let rotating = tokio::spawn(async {
@@ -128,7 +126,7 @@ async fn show(node: &mut KeyFileNode) -> anyhow::Result<ExitCode> {
         say(&format!("note: its kube-apiserver is not ready: {down}\n"))?;
     }
     let is_over = forecast.steps.is_empty() && forecast.then.is_none();
-    Ok(if is_over { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(is_over))
 }
 
 impl Args {

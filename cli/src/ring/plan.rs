@@ -3,10 +3,8 @@
 use std::process::ExitCode;
 
 use super::look::LookArgs;
+use crate::exit::unless_found;
 use crate::output::say;
-
-/// There is something to do or to wait for.
-const FOUND: u8 = 3;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -25,5 +23,5 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         say(&look.plan.to_string())?;
         look.notes.iter().try_for_each(|note| say(&format!("note: {note}\n")))?;
     }
-    Ok(if look.plan.steps.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(unless_found(look.plan.steps.is_empty()))
 }

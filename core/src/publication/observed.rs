@@ -22,7 +22,7 @@ pub struct StoredObject {
     /// The ownership marker, if there is one that can be read.
     pub marker: Option<Marker>,
     /// Why the marker cannot be read, where there is one that cannot.
-    pub damage: Option<DamagedMarker>,
+    pub damage: Option<Box<DamagedMarker>>,
     /// What a conditional write must name.
     pub version: Version,
 }

@@ -92,7 +92,7 @@ impl Sidecar {
         let version = Version(digest(format!("{content} {record:?} {:?}", self.damage).as_bytes()));
         let (marker, damage) = match record {
             Some(record) => read_marker(|field| record.marker.get(field.name()).map(String::as_str)),
-            None => (None, self.damage.clone()),
+            None => (None, self.damage.clone().map(Box::new)),
         };
         StoredObject {
             bytes,

@@ -249,18 +249,23 @@ async fn what_a_server_says_becomes_a_kind_after_one_request() {
 #[tokio::test]
 async fn a_broken_or_strange_download_is_never_taken_for_the_object() {
     use StoreErrorKind as Kind;
-    let marked = OURS.replace("Owner: us", "Owner: not one word");
     let wrong = format!("{OURS}X-Goog-Hash: crc32c=AAAAAA==\r\n");
     for (reply, kind) in [
         (Reply::Truncated("200 OK", OURS.to_owned(), b"byte".to_vec()), Kind::Unavailable),
         (Reply::GcsRefusal("200 OK", wrong, b"bytes".to_vec()), Kind::Unavailable),
-        (answer("200 OK", &marked), Kind::Misconfigured),
         (answer("200 OK", "ETag: x\r\n"), Kind::Misconfigured),
     ] {
         let server = Server::start(vec![reply]).await;
         let error = server.store().await.read(PATH).await.unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_marker_that_cannot_be_read_does_not_pass_for_none() {
+    let marked = answer("200 OK", &OURS.replace("Owner: us", "Owner: not one word"));
+    let object = Server::start(vec![marked]).await.store().await.read(PATH).await.unwrap().unwrap();
+    assert!(object.damage.unwrap().to_string().contains("\"not one word\""));
 }
 
 #[tokio::test]

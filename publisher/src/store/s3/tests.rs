@@ -264,8 +264,8 @@ async fn what_a_server_says_becomes_a_kind() {
         assert!(server.requests().len() <= 4, "two attempts each at most");
     }
     let server = Server::start(vec![answer("200 OK", marked)]).await;
-    let error = server.store().await.read("openid/v1/jwks").await.unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::Misconfigured, "{error}");
+    let object = server.store().await.read("openid/v1/jwks").await.unwrap().unwrap();
+    assert!(object.damage.unwrap().to_string().contains("\"not one word\""), "it must not pass for none");
     let server = Server::start(vec![large]).await;
     let beginning = server.store().await.read("openid/v1/jwks").await.unwrap().unwrap();
     assert_eq!(beginning.bytes.len(), LARGEST_OBJECT + 1, "and not to its end");
