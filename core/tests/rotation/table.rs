@@ -50,6 +50,7 @@ fn hear(before: &KeyRing, said: Acknowledgement, seconds: u64) -> KeyRing {
         now: WallTime(1),
         acknowledgements: &acknowledgements,
         used_elsewhere: &BTreeSet::new(),
+        tried: &BTreeMap::new(),
         allowed: TokenLifetimes::both(86_400),
     });
     ring
