@@ -1,6 +1,6 @@
 //! What one node does next, case by case.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chancery_core::ring::{Acknowledgement, Passage, Request, Step, TokenLifetimes, WallTime};
 use chancery_core::rollout::{
