@@ -261,6 +261,9 @@ impl World {
     }
 
     fn issue(&mut self, signed: Option<Number>, lifetime: u64, is_external: bool) {
+        if signed.is_some_and(|key| self.revoked.contains_key(&key) && !self.revoked_at_once.contains(&key)) {
+            self.violated("a token is signed with a revoked key");
+        }
         if let Some(key) = signed.filter(|key| !self.revoked.contains_key(key)) {
             let expires = self.tick + lifetime;
             self.tokens.push(Token { key, expires, is_external, is_busy: false });

@@ -189,7 +189,7 @@ async fn who_does_not_take_the_next_key_holds_it_back_by_name() -> Result<()> {
     second.kubeconfig(&kubeconfig)?;
     // Both are started before there is a second key.
     let minio = Minio::start_trusting(&ring.trusted(AUDIENCE)).await?;
-    let (stale, mirror, _server) = behind_a_mirror(&ring).await?;
+    let (stale, mirror, server) = behind_a_mirror(&ring).await?;
     let canaries = |audience: &str| -> Result<Value> {
         let verifier = json!({ "url": format!("{}/api", second.url()), "ca": second.ca_path() });
         let sts =
@@ -201,13 +201,17 @@ async fn who_does_not_take_the_next_key_holds_it_back_by_name() -> Result<()> {
             { "name": "verifier", "oidc": verifier, "audience": audience },
         ]))
     };
-    ring.rotate_with(&canaries("someone-else")?)?;
+    let mut mistaken = canaries("someone-else")?;
+    let anybody = json!({ "name": "anybody", "oidc": { "url": server.url() }, "audience": AUDIENCE });
+    mistaken.as_array_mut().context("a list")?.push(anybody);
+    ring.rotate_with(&mistaken)?;
     ring.is("a standby", |ring| ring.in_state(KeyState::Published).count() == 1).await?;
     ring.command("rotate").await?.success()?;
 
     let refused = "CanaryMissing: mirrored refused a token of it: 400 Bad Request \"InvalidParameterValue: ";
-    let plan =
-        ring.plan_has(&[refused, "CanaryMissing: verifier refused a token of it: 401 Unauthorized"]).await?;
+    let unauthorized = "CanaryMissing: verifier refused a token of it: 401 Unauthorized";
+    let anybody = "CanaryMissing: anybody could not be asked: it takes a token with a broken signature too";
+    let plan = ring.plan_has(&[refused, unauthorized, anybody]).await?;
     ensure!(plan.contains("note: no canary asks vault: "), "{plan}");
     // They have read the keys again for it.
     let status = accepted(&ring, &["second", "minio"]).await?;

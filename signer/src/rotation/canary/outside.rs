@@ -90,9 +90,9 @@ impl Asker for Sts {
                 CanaryAnswer::Silent(format!("{status} without credentials; expected the endpoint of an STS"))
             }
             status => {
-                let part = |name: &str| between(&text, name).unwrap_or_default();
-                let said = token.quoted(&format!("{}: {}", part("Code"), part("Message")));
-                of_refusal(status, &said)
+                let message = between(&text, "Message").unwrap_or_default();
+                let said = between(&text, "Code").map(|code| format!("{code}: {message}"));
+                of_refusal(status, &token.quoted(said.as_deref().unwrap_or("not in the words of an STS")))
             }
         }
     }
