@@ -276,3 +276,6 @@ pub struct CanaryError {
     /// What is wrong.
     problem: String,
 }
+
+#[cfg(test)]
+mod tests;
