@@ -235,10 +235,11 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
     let config = RotationConfig::parse(sample, Path::new("/etc/chancery/rotation.yaml")).unwrap();
     assert_eq!((config.signers.len(), config.policy.settings().parties.len()), (2, 3));
     let usual = Settings::default();
-    let Settings { schedule, parties, .. } = config.policy.settings().clone();
+    let Settings { schedule, parties, canaries, .. } = config.policy.settings().clone();
+    assert_eq!((canaries.len(), config.policy.warnings().len()), (3, 2), "{:?}", config.policy.warnings());
     assert_eq!(
         config.policy.settings(),
-        &Settings { schedule, parties, ..usual },
+        &Settings { schedule, parties, canaries, ..usual },
         "the page shows the defaults"
     );
     for guard in Guard::ALL {

@@ -16,29 +16,35 @@
 use std::time::Duration;
 
 use crate::KeyRing;
-use crate::ring::Passage;
+use crate::ring::{Passage, TokenLifetimes};
 
 #[cfg(feature = "calendar")]
 pub mod calendar;
+mod canary;
 mod guard;
 mod observations;
 mod plan;
 mod policy;
 
+pub use canary::{CanaryAnswer, DeclaredCanary};
 pub use guard::{Block, Guard};
 pub use observations::{ApiServer, Motion, NextDue, Observations};
-pub use plan::{BlockedStep, Plan, PlanError, PlannedStep, plan};
+pub use plan::{BlockedStep, Plan, PlanError, PlannedStep, plan, to_be_tried};
 pub use policy::{Overlap, Policy, PolicyError, Schedule, Settings};
 
 /// Counts the time since this process read the version of `ring` that it will replace, and takes in what was observed.
 /// The ring must be written with it, even when no step follows, or the time is lost; whoever loses the
 /// compare-and-swap throws it away.
 pub fn observe(ring: &mut KeyRing, policy: &Policy, observed: &Observations, elapsed: Duration) {
+    let lifetime = policy.canary_lifetime().as_secs();
+    let canary = TokenLifetimes { external_seconds: lifetime, api_server_seconds: 0 };
+    let tried = observed.canaries.keys().map(|kid| (kid.clone(), canary)).collect();
     ring.pass(Passage {
         elapsed,
         now: observed.now,
         acknowledgements: &observed.acknowledgements,
         used_elsewhere: &observed.signed_with(),
+        tried: &tried,
         allowed: policy.allowed_lifetimes(),
     });
 }

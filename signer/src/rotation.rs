@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `config`, `schedule`, `times`, `custody` | the policy file, and what it names |
 //! | `observer` | what core decides by, read from where it is |
+//! | `canary` | relying parties that are shown a token of the next key |
 //! | `counter` | the time that may be counted |
 //! | `making` | new keys |
 //! | `requests` | what a person asks for |
@@ -37,6 +38,7 @@ use tracing::{info, warn};
 
 use crate::vault::KeyVault;
 
+mod canary;
 mod config;
 mod counter;
 mod custody;
@@ -48,6 +50,11 @@ mod requests;
 mod schedule;
 mod times;
 
+pub use canary::config::{
+    ApiServerConfig, CanaryConfig, CanaryConfigError, CanaryPlace, OidcConfig, ServiceAccountConfig,
+    StsConfig,
+};
+pub use canary::{Canaries, CanaryError};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
 pub use making::{MakingError, make_key};
@@ -69,6 +76,7 @@ pub struct RotationController {
     ring: Cell<KeyRing>,
     vault: Arc<dyn KeyVault>,
     observer: Observer,
+    canaries: Canaries,
     counter: Counter,
     notices: Notices,
     metrics: Arc<RotationMetrics>,
@@ -98,12 +106,14 @@ impl RotationController {
     async fn with(config: RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, RotationError> {
         let desk = RingDesk::open(&config, StoreMode::Shared).await?;
         let observer = Observer::open(&config, vault.clone()).await?;
+        let canaries = Canaries::open(&config, vault.clone()).await?;
         let notices = Notices::new(config.issuer.clone());
         Ok(Self {
             ring: desk.cell().clone(),
             config,
             vault,
             observer,
+            canaries,
             counter: Counter::default(),
             notices,
             metrics: Arc::default(),
@@ -122,6 +132,9 @@ impl RotationController {
         info!(%issuer, ring, wait_seconds = self.config.policy.wait().as_secs(), "ring: its keys are rotated from here");
         if self.config.policy.settings().is_trial {
             warn!(%issuer, "ring: this is a trial; what relying parties need is not waited for, and tokens that workloads depend on would be rejected");
+        }
+        for warning in self.config.policy.warnings() {
+            warn!(%issuer, "ring: {warning}");
         }
         loop {
             match self.turn().await {
@@ -143,7 +156,9 @@ impl RotationController {
             return Err(RotationError::NoRing(self.ring.place()));
         };
         let elapsed = self.counter.elapsed(&stored.version, now);
-        let found = self.observer.observe(&stored.document).await;
+        let mut found = self.observer.observe(&stored.document).await;
+        self.canaries.look(&stored.document, &self.config.policy, &mut found);
+        self.metrics.canaries(&self.config.policy, &found.observations);
         let mut troubles = found.troubles;
         self.destroy(&stored.document, found.held.as_deref().unwrap_or_default(), &mut troubles).await;
         let mut ring = stored.document.clone();
@@ -292,6 +307,9 @@ pub enum RotationError {
     /// A place for documents cannot be opened.
     #[error(transparent)]
     Place(#[from] CellStoreError),
+    /// A relying party cannot be asked.
+    #[error(transparent)]
+    Canary(#[from] CanaryError),
     /// The private halves cannot be had.
     #[error(transparent)]
     Custody(#[from] CustodyError),

@@ -173,9 +173,13 @@ impl<'a> Rotation<'a> {
 fn report(narrator: &Narrator, tally: &Tally) -> anyhow::Result<()> {
     let Tally { signed, newest, accepted, rejected, rejected_as_revoked, .. } = tally;
     let keys = newest.len();
+    // It is revoked when nobody signs with it any more: by then its last token may be dead anyhow.
+    let revoked = match rejected_as_revoked {
+        0 => String::new(),
+        number => format!("; of the revoked key {number} were, as they should be"),
+    };
     narrator.step(&format!(
-        "{signed} tokens of {keys} keys were signed; live ones were verified {accepted} times, {} rejected; of the revoked \
-         key {rejected_as_revoked} were, as they should be",
+        "{signed} tokens of {keys} keys were signed; live ones were verified {accepted} times, {} rejected{revoked}",
         rejected.len()
     ))?;
     if let Some(first) = rejected.first() {

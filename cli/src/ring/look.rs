@@ -8,7 +8,7 @@ use chancery_core::ring::Step;
 use chancery_core::rotation::{Observations, Plan, observe, plan};
 use chancery_core::visibility::Obstacle;
 use chancery_signer::RotationConfig;
-use chancery_signer::rotation::{Observer, RingDesk};
+use chancery_signer::rotation::{Canaries, Observer, RingDesk};
 use tokio::time::{Instant, sleep};
 
 use super::PolicyArg;
@@ -48,6 +48,7 @@ impl Look {
     pub async fn take(config: RotationConfig, patience: Duration) -> anyhow::Result<Self> {
         let desk = RingDesk::open(&config, StoreMode::ReadOnly).await?;
         let vault = config.keys.open(&config.base).await?;
+        let mut canaries = Canaries::open(&config, vault.clone()).await?;
         let mut observer = Observer::open(&config, vault).await?;
         let started = Instant::now();
         let (mut ring, mut observed) = loop {
@@ -59,7 +60,8 @@ impl Look {
             }
             sleep(PAUSE).await;
         };
-        let mut notes = observed.troubles;
+        let mut notes = std::mem::take(&mut observed.troubles);
+        notes.extend(config.policy.warnings());
         let at_rest = observed.observations.visibility == Err(Obstacle::RecordAtRest);
         if let Some(record) = observer.last_record().filter(|_| at_rest) {
             observed.observations.visibility = Ok(record.clone());
@@ -68,6 +70,10 @@ impl Look {
                     .to_owned(),
             );
         }
+        // They are asked, then what they said is there; the plan tells it.
+        canaries.look(&ring, &config.policy, &mut observed);
+        canaries.settle().await;
+        canaries.look(&ring, &config.policy, &mut observed);
         observe(&mut ring, &config.policy, &observed.observations, Duration::ZERO);
         let mut plan = plan(&ring, &config.policy, &observed.observations);
         // Whoever rotates enters a key that is there before it makes one.

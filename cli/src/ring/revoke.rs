@@ -18,7 +18,7 @@ pub struct Args {
     /// The key id
     #[arg(value_name = "KID")]
     kid: KeyId,
-    /// Do not wait until another key signs, even if nothing can be signed then
+    /// Do not wait until another key signs and no signer signs with this one, even if nothing can be signed then
     #[arg(long)]
     at_once: bool,
     /// Do it; without this, what would happen is said and nothing is done
@@ -53,14 +53,27 @@ fn consequences(config: &RotationConfig, ring: &KeyRing, args: &Args) -> String 
         Some(KeyState::Active) => {
             let standby = ring.in_state(KeyState::Published).find(|key| key.may_sign());
             match standby {
-                Some(next) => format!("{kid} signs now; {} signs first, then {kid} is revoked\n", next.kid()),
+                Some(next) => format!(
+                    "{kid} signs now; {} signs first, and {kid} is revoked when every signer says that it does\n",
+                    next.kid()
+                ),
                 None => format!(
                     "{kid} signs now, and there is no standby: it is revoked when one is made, published and visible. \
                      --at-once does not wait, and nothing can be signed then\n"
                 ),
             }
         }
-        Some(state) => format!("{kid} is {state}; it is revoked with the next look at the ring\n"),
+        Some(state) => {
+            let still = ring.key(kid).filter(|key| key.state.is_draining() && !args.at_once);
+            let still = still.map(|key| ring.signing_still(key).join(", ")).unwrap_or_default();
+            match still.as_str() {
+                "" => format!("{kid} is {state}; it is revoked with the next look at the ring\n"),
+                names => format!(
+                    "{kid} is {state}; it is revoked when {names} no longer may sign with it, which --at-once does not \
+                     wait for\n"
+                ),
+            }
+        }
     };
     text.push_str(
         "\nEvery token that it has signed is refused then: kubelet does not know that and goes on with its copy until it \

@@ -70,12 +70,35 @@ fn text(look: &Look, turn: Option<&str>) -> anyhow::Result<String> {
     if let Some(name) = turn {
         writeln!(text, "  it is the turn of {name} to restart its kube-apiserver; the others wait for that")?;
     }
+    canaries(look, &mut text)?;
     writeln!(text, "\nnext rotation\n  {}", next(look))?;
     writeln!(text, "\nplan\n{}", indented(&look.plan.to_string()))?;
     for note in &look.notes {
         writeln!(text, "note: {note}")?;
     }
     Ok(text)
+}
+
+/// What those said who are shown a token of the key that signs next.
+fn canaries(look: &Look, text: &mut String) -> anyhow::Result<()> {
+    let declared = &look.config.policy.settings().canaries;
+    if declared.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\ncanaries")?;
+    let shown = look.observations.canaries.iter().next();
+    for canary in declared {
+        let said = shown.and_then(|(kid, answers)| Some((kid, answers.get(&canary.name)?)));
+        match said {
+            Some((kid, said)) => writeln!(text, "  {}  of {kid}: {said}", canary.name)?,
+            None => writeln!(
+                text,
+                "  {}  is asked when everybody has seen the standby for long enough",
+                canary.name
+            )?,
+        }
+    }
+    Ok(())
 }
 
 /// What there is to say of a key in its state.

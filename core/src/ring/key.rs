@@ -71,9 +71,9 @@ pub enum Revocation {
     /// Nobody does.
     #[default]
     NotAsked,
-    /// As soon as another key signs.
+    /// As soon as another key signs, and no signer signs with it any more.
     Asked,
-    /// At once, even if nothing can be signed then.
+    /// At once, even if nothing can be signed then, or a signer signs with it still.
     AskedAtOnce,
 }
 

@@ -17,6 +17,8 @@ pub struct Passage<'a> {
     pub acknowledgements: &'a BTreeMap<String, Acknowledgement>,
     /// Keys that somebody else was seen to sign with.
     pub used_elsewhere: &'a BTreeSet<KeyId>,
+    /// Keys that are tried with tokens of our own, and how long those live at most.
+    pub tried: &'a BTreeMap<KeyId, TokenLifetimes>,
     /// The longest lifetimes that signers may sign from now on.
     pub allowed: TokenLifetimes,
 }
@@ -34,6 +36,9 @@ impl KeyRing {
         }
         for key in &mut self.keys {
             key.used_elsewhere = passage.used_elsewhere.contains(key.kid());
+            if let Some(tried) = passage.tried.get(key.kid()) {
+                key.signed = key.signed.longest_of(*tried);
+            }
             if key.state == KeyState::Active || key.state.is_draining() {
                 key.allowed = key.allowed.longest_of(passage.allowed);
             }

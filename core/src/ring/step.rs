@@ -80,7 +80,7 @@ pub enum Request {
     Revoke {
         /// Which.
         kid: KeyId,
-        /// Even if nothing can be signed then.
+        /// Even if nothing can be signed then, or a signer signs with it still.
         at_once: bool,
     },
     /// Nobody shall sign with the key any more; its tokens are still good.

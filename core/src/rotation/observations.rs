@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use super::CanaryAnswer;
 use crate::ring::{Acknowledgement, WallTime};
 use crate::visibility::{Obstacle, VisibilityRecord};
 use crate::{KeyId, PublicKey};
@@ -21,8 +22,9 @@ pub struct Observations {
     pub api_servers: BTreeMap<String, ApiServer>,
     /// Which key is seen where, for how long; or why that is not known.
     pub visibility: Result<VisibilityRecord, Obstacle>,
-    /// The relying parties that have accepted a canary, by its key.
-    pub canaries: BTreeMap<KeyId, BTreeSet<String>>,
+    /// What relying parties said to canaries, by key and name. A key that is to be tried is here before anybody was asked:
+    /// that its canaries live for a while is written into the ring before one is signed.
+    pub canaries: BTreeMap<KeyId, BTreeMap<String, CanaryAnswer>>,
     /// How long ago a token of a key was last seen in use.
     pub last_use: BTreeMap<KeyId, Duration>,
     /// How many tokens that never expire a census found, by key.

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use self::guards::Guards;
 use super::{Block, Guard, Observations, Policy};
-use crate::KeyRing;
 use crate::ring::{Position, Step, WallTime};
+use crate::{KeyId, KeyRing};
 
 mod activation;
 mod ending;
@@ -95,6 +95,16 @@ pub fn plan(ring: &KeyRing, policy: &Policy, observed: &Observations) -> Plan {
         }
     }
     plan
+}
+
+/// The key of which relying parties are to be shown a canary now: the one that signs next, once everybody has seen it
+/// for long enough. Whoever asked earlier might have a party remember that it knows no such key.
+pub fn to_be_tried(ring: &KeyRing, policy: &Policy, observed: &Observations) -> Option<KeyId> {
+    let guards = Guards { ring, policy, observed };
+    let is_asked = !policy.settings().canaries.is_empty();
+    let key = activation::successor(&guards).filter(|_| is_asked)?;
+    let is_seen = guards.visibility(key.kid()).is_empty() && guards.of_the_ring().is_empty();
+    is_seen.then(|| key.kid().clone())
 }
 
 impl Plan {

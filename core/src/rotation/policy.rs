@@ -1,9 +1,11 @@
 //! What the owner of a ring wants.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::canary::{self, DeclaredCanary};
 use crate::Algorithm;
-use crate::profile::{RelyingParty, Wait, pre_publication_wait};
+use crate::profile::{RelyingParty, Wait, list, pre_publication_wait};
 use crate::ring::{RingKey, TokenLifetimes};
 
 /// When the next key is to sign.
@@ -39,8 +41,8 @@ pub struct Settings {
     pub algorithm: Algorithm,
     /// The relying parties, by their profiles.
     pub parties: Vec<RelyingParty>,
-    /// The relying parties that must have accepted a canary, by name.
-    pub canaries: Vec<String>,
+    /// The relying parties that must have accepted a canary.
+    pub canaries: Vec<DeclaredCanary>,
     /// A key is visible for at least so long before it signs; longer where a declared party needs it.
     pub shortest_wait: Duration,
     /// Whether this is a trial that no workload depends on: then what relying parties need beyond the shortest wait is
@@ -126,6 +128,9 @@ pub enum PolicyError {
     /// No room for a rotation.
     #[error("{0} keys are too few; expected 3 at least: the one that signs, the one before, and the standby")]
     TooFewKeys(usize),
+    /// Nobody could tell them apart.
+    #[error("two canaries are called {0:?}; expected a name of its own for each")]
+    TwoCanaries(String),
     /// Every moment would be one to rotate.
     #[error("a key would be replaced every {0} s; expected a period of 60 s at least")]
     PeriodTooShort(u64),
@@ -160,6 +165,10 @@ impl Policy {
         if keys_at_most < 3 {
             return Err(PolicyError::TooFewKeys(keys_at_most));
         }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = settings.canaries.iter().find(|canary| !names.insert(&canary.name)) {
+            return Err(PolicyError::TwoCanaries(twice.name.clone()));
+        }
         let wait = pre_publication_wait(&settings.parties);
         Ok(Self { settings, wait, keys_at_most })
     }
@@ -183,11 +192,44 @@ impl Policy {
         needed.as_secs().saturating_sub(key.drained_seconds)
     }
 
-    /// The relying parties that must have accepted a canary: those that were named, and those that read the keys when
-    /// they start and no wait helps.
-    pub fn canaries(&self) -> impl Iterator<Item = &str> {
-        let restarted = self.wait.restart.iter().map(|party| party.as_str());
-        self.settings.canaries.iter().map(String::as_str).chain(restarted)
+    /// How long the canaries live at most that are shown for this ring: no longer than any other token.
+    pub fn canary_lifetime(&self) -> Duration {
+        canary::LIFETIME.min(self.settings.lifetimes.external())
+    }
+
+    /// The declared relying parties that read the keys when they start, so that no wait helps, and that no canary asks.
+    /// Nobody can know when one of them was restarted.
+    pub fn unasked_until_restart(&self) -> impl Iterator<Item = RelyingParty> {
+        self.wait.restart.iter().copied().filter(|party| !self.is_asked(*party))
+    }
+
+    /// What the owner should know of relying parties, each in a sentence: whom nobody asks, and who is asked and not
+    /// declared.
+    pub fn warnings(&self) -> Vec<String> {
+        let Settings { parties, canaries, .. } = &self.settings;
+        let waits = |party: &&RelyingParty| !self.wait.restart.contains(party);
+        let unasked: Vec<_> = parties.iter().filter(waits).filter(|party| !self.is_asked(**party)).collect();
+        let unasked: Vec<RelyingParty> = unasked.into_iter().copied().collect();
+        let mut warnings = Vec::new();
+        if !unasked.is_empty() {
+            warnings.push(format!(
+                "no canary asks {}: that they have the next key is known by the wait alone",
+                list(&unasked)
+            ));
+        }
+        let known = |party: &RelyingParty| parties.contains(party);
+        for DeclaredCanary { name, party } in canaries {
+            if let Some(party) = party.filter(|party| !known(party)) {
+                warnings.push(format!(
+                    "canary {name} asks {party}, which `parties` does not name: its habits lengthen no wait"
+                ));
+            }
+        }
+        warnings
+    }
+
+    fn is_asked(&self, party: RelyingParty) -> bool {
+        self.settings.canaries.iter().any(|canary| canary.party == Some(party))
     }
 
     /// The most keys, by its settings and by what the declared relying parties take.

@@ -1,6 +1,6 @@
 //! What one node does next, case by case.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chancery_core::ring::{Acknowledgement, Passage, Request, Step, TokenLifetimes, WallTime};
 use chancery_core::rollout::{
@@ -32,6 +32,7 @@ fn heard(ring: &KeyRing, loaded: &[u8]) -> KeyRing {
         now: WallTime(1),
         acknowledgements: &[("b".to_owned(), said)].into(),
         used_elsewhere: &BTreeSet::new(),
+        tried: &BTreeMap::new(),
         allowed: TokenLifetimes::both(60),
     });
     ring
@@ -233,6 +234,7 @@ fn what_it_says_is_what_its_kube_apiserver_shows() {
         now: WallTime(1),
         acknowledgements: &[("a".to_owned(), back)].into(),
         used_elsewhere: &BTreeSet::new(),
+        tried: &BTreeMap::new(),
         allowed: TokenLifetimes::both(60),
     });
     assert!(heard.signing_still(heard.key(&kid(0)).expect("it drains")).contains(&"a"));

@@ -156,6 +156,7 @@ impl World {
             now: WallTime(1),
             acknowledgements: &acknowledgements,
             used_elsewhere: &BTreeSet::new(),
+            tried: &BTreeMap::new(),
             allowed: TokenLifetimes::both(3600),
         });
         let fresh = key(self.made.wrapping_add(1));

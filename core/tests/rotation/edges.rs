@@ -70,7 +70,7 @@ impl RelyingParty {
         matches!(self.habit, Habit::UntilRestart)
     }
 
-    pub fn has(&self, number: Number) -> bool {
+    fn has(&self, number: Number) -> bool {
         self.keys.contains(&number)
     }
 

@@ -12,6 +12,7 @@
     reason = "small numbers"
 )]
 
+mod canaries;
 mod controller;
 mod dice;
 mod edges;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use chancery_core::Algorithm;
 use chancery_core::profile::RelyingParty;
 use chancery_core::ring::TokenLifetimes;
-use chancery_core::rotation::{Guard, Overlap, Policy, Schedule, Settings};
+use chancery_core::rotation::{DeclaredCanary, Guard, Overlap, Policy, Schedule, Settings};
 
-use crate::world::PINNED;
+use crate::world::PARTIES;
 
 /// A rule of [`chancery_core::ring`] or of its writers that no guard stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub struct Scene {
     pub nodes_change: bool,
     pub changes: u64,
     pub joins_for: u64,
+    /// Whether one of the relying parties reads the keys when people restart it; all are shown canaries then.
     pub has_pinned: bool,
     pub most_keys: usize,
     pub keys_at_most: usize,
@@ -168,7 +169,7 @@ impl Scene {
             },
             algorithm: self.algorithm,
             parties,
-            canaries: if self.has_pinned { vec![PINNED.to_owned()] } else { Vec::new() },
+            canaries: if self.has_pinned { PARTIES.map(asked).to_vec() } else { Vec::new() },
             shortest_wait: minutes(16),
             is_trial: false,
             lifetimes,
@@ -182,4 +183,8 @@ impl Scene {
         };
         Policy::new(settings).expect("a policy that can be kept")
     }
+}
+
+fn asked(name: &str) -> DeclaredCanary {
+    DeclaredCanary { name: name.to_owned(), party: None }
 }

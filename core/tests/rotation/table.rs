@@ -50,6 +50,7 @@ fn hear(before: &KeyRing, said: Acknowledgement, seconds: u64) -> KeyRing {
         now: WallTime(1),
         acknowledgements: &acknowledgements,
         used_elsewhere: &BTreeSet::new(),
+        tried: &BTreeMap::new(),
         allowed: TokenLifetimes::both(86_400),
     });
     ring
@@ -228,6 +229,33 @@ fn a_person_reads_the_plan_that_is_run() {
     let nothing = plan(&KeyRing::new(), &policy(), &Observations::default());
     assert_eq!(nothing.steps.first().map(|first| &first.step), Some(&Step::Make(Algorithm::Rs256)));
     assert_eq!(serde_json::to_value(&made).expect("JSON")["blocked"][0]["blocks"][0]["guard"], "notVisible");
+}
+
+#[test]
+fn a_key_is_revoked_when_no_signer_signs_with_it_unless_a_person_cannot_wait() {
+    let revoke = |number, at_once| Request::Revoke { kid: kid(number), at_once };
+    let step = |ring: &KeyRing| {
+        let made = plan(ring, &policy(), &Observations::default());
+        let revokes = |step: &Step| matches!(step, Step::Revoke(_));
+        let blocked = made.blocked.iter().find(|blocked| revokes(&blocked.step));
+        let guards = blocked.map(chancery_core::rotation::BlockedStep::guards);
+        let is_planned = made.steps.iter().any(|planned| revokes(&planned.step));
+        assert!(is_planned != guards.is_some(), "{made}");
+        guards.unwrap_or_default()
+    };
+    let begun = hear(&begun(), said(&begun(), "1", 60), 0);
+    let asked = begun.request(&revoke(0, false)).expect("a key");
+    assert_eq!(step(&asked), [Guard::NoSuccessor]);
+    assert_eq!(step(&begun.request(&revoke(0, true)).expect("a key")), []);
+    assert_eq!(step(&begun.request(&revoke(1, false)).expect("a key")), [], "it has never signed");
+
+    let rotated = take(&asked, &[Step::Activate(kid(1))]);
+    assert_eq!(step(&rotated), [Guard::SignerNotStopped]);
+    assert_eq!(step(&rotated.request(&revoke(0, true)).expect("a key")), [], "asked again, and at once");
+    let behind = Acknowledgement { signs: Some(kid(0)), ..said(&rotated, "1", 60) };
+    assert_eq!(step(&hear(&rotated, behind, 0)), [Guard::SignerNotStopped]);
+    assert_eq!(step(&hear(&rotated, said(&rotated, "1", 60), 0)), []);
+    assert_eq!(step(&rotated.request(&Request::ForgetSigner("a".to_owned())).expect("known")), []);
 }
 
 #[test]

@@ -30,8 +30,8 @@ pub const MAX_AGE: u64 = 3;
 const SEEN_EDGES: usize = 3;
 /// How long the publisher may be down at a time.
 const OUTAGE: u64 = 20;
-/// The relying party that people restart.
-pub const PINNED: &str = "pinned";
+/// The relying parties, by their habits; the last one is restarted by people.
+pub const PARTIES: [&str; 4] = ["fixed", "reading", "polling", "pinned"];
 
 #[derive(Clone, Copy)]
 pub struct Token {
@@ -70,6 +70,8 @@ pub struct World {
     parties: Vec<RelyingParty>,
     acknowledgements: BTreeMap<String, Acknowledgement>,
     nodes: BTreeMap<String, ApiServer>,
+    /// Who has accepted a canary of the key that signs next.
+    accepted: (Number, BTreeSet<&'static str>),
     last_use: BTreeMap<Number, u64>,
     dead_since: BTreeMap<String, u64>,
     backup: Option<Stored>,
@@ -120,6 +122,7 @@ impl World {
             parties: habits.map(|habit| RelyingParty::new(habit, first.clone(), scene.most_keys)).collect(),
             acknowledgements: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            accepted: (0, BTreeSet::new()),
             last_use: BTreeMap::new(),
             dead_since: BTreeMap::new(),
             backup: None,
@@ -258,6 +261,9 @@ impl World {
     }
 
     fn issue(&mut self, signed: Option<Number>, lifetime: u64, is_external: bool) {
+        if signed.is_some_and(|key| self.revoked.contains_key(&key) && !self.revoked_at_once.contains(&key)) {
+            self.violated("a token is signed with a revoked key");
+        }
         if let Some(key) = signed.filter(|key| !self.revoked.contains_key(key)) {
             let expires = self.tick + lifetime;
             self.tokens.push(Token { key, expires, is_external, is_busy: false });

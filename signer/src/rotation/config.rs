@@ -15,6 +15,7 @@ use chancery_keygen::KeySpec;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 
+use super::canary::config::{CanaryConfig, CanaryConfigError};
 use super::custody::CustodyConfig;
 use super::schedule::{ScheduleConfig, ScheduleError};
 use super::times::Time;
@@ -42,6 +43,8 @@ pub struct RotationConfig {
     pub key: KeySpec,
     /// What core decides by.
     pub policy: Policy,
+    /// Who is shown a token of the next key before it signs.
+    pub canaries: Vec<CanaryConfig>,
     /// The maintenance windows, if the schedule has any.
     pub calendar: Option<Calendar>,
     /// The time between two looks.
@@ -65,6 +68,8 @@ struct RotationFile {
     key: KeySpec,
     #[serde(default)]
     parties: Vec<RelyingParty>,
+    #[serde(default)]
+    canaries: Vec<CanaryConfig>,
     wait: Option<Time>,
     #[serde(default)]
     lifetimes: LifetimesConfig,
@@ -122,7 +127,9 @@ impl RotationConfig {
             .map_err(|error| RotationConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
         let refused = |problem: Refusal| RotationConfigError::Value { path: path.to_owned(), problem };
         let dates = file.schedule.dates(Timestamp::now()).map_err(|error| refused(error.into()))?;
-        let settings = file.settings(dates.schedule);
+        let canaries = file.canaries.iter().map(CanaryConfig::declared).collect::<Result<_, _>>();
+        let canaries = canaries.map_err(|error| refused(error.into()))?;
+        let settings = Settings { canaries, ..file.settings(dates.schedule) };
         let policy = Policy::new(settings).map_err(|error| refused(error.into()))?;
         let look = file.look.map_or(USUAL_LOOK, |look| look.0);
         if look < Duration::from_millis(100) {
@@ -142,6 +149,7 @@ impl RotationConfig {
             signers,
             key: file.key,
             policy,
+            canaries: file.canaries,
             calendar: dates.calendar,
             look,
             base: path.parent().unwrap_or(Path::new("")).to_owned(),
@@ -217,6 +225,9 @@ pub enum Refusal {
     /// Values that contradict each other.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// A canary.
+    #[error(transparent)]
+    Canary(#[from] CanaryConfigError),
     /// No time to look.
     #[error("a `look` of {0:?} does nothing else than look; expected 100ms or more, such as 10s")]
     Look(Duration),
@@ -257,6 +268,9 @@ signers: [{ name: a }, { name: b, acknowledgements: { directory: b } }]
         assert!(refused("key: rsa-1024").contains("rsa-2048"));
         assert!(refused("overlap: { maximum: 1h }").contains("overlap"));
         assert!(refused("look: 1ms").contains("`look`"));
+        assert!(refused("canaries: [{ name: x, audience: x }]").contains("canary x is asked nowhere"));
+        let one = "{ name: x, audience: x, oidc: { url: 'https://x/' } }";
+        assert!(refused(&format!("canaries: [{one}, {one}]")).contains("two canaries"));
         let twice = SHORTEST.replace("name: b", "name: a");
         assert!(
             RotationConfig::parse(&twice, Path::new("")).unwrap_err().to_string().contains("two signers")

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use chancery_core::KeyRing;
-use chancery_core::rotation::{BlockedStep, Guard, Plan, Policy};
+use chancery_core::rotation::{BlockedStep, CanaryAnswer, Guard, Observations, Plan, Policy};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
@@ -27,6 +27,11 @@ struct GuardLabels {
     guard: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PartyLabels {
+    party: String,
+}
+
 /// Every metric of a ring, as this process sees it. Share it behind an `Arc`.
 #[derive(Debug)]
 pub struct RotationMetrics {
@@ -37,6 +42,7 @@ pub struct RotationMetrics {
     active_age: Gauge,
     blocked: Family<GuardLabels, Gauge>,
     drain: Family<KidLabels, Gauge>,
+    canary: Family<PartyLabels, Gauge>,
     signers: Gauge,
     steps: Counter,
     lost: Counter,
@@ -53,6 +59,7 @@ impl Default for RotationMetrics {
             active_age: Gauge::default(),
             blocked: Family::default(),
             drain: Family::default(),
+            canary: Family::default(),
             signers: Gauge::default(),
             steps: Counter::default(),
             lost: Counter::default(),
@@ -86,6 +93,15 @@ impl RotationMetrics {
         for guard in Guard::ALL {
             let number = held_back(&guard).try_into().unwrap_or(i64::MAX);
             self.blocked.get_or_create(&GuardLabels { guard: guard.as_str() }).set(number);
+        }
+    }
+
+    /// Who has accepted a token of the key that signs next.
+    pub(super) fn canaries(&self, policy: &Policy, observed: &Observations) {
+        for canary in &policy.settings().canaries {
+            let said = observed.canaries.values().find_map(|answers| answers.get(&canary.name));
+            let labels = PartyLabels { party: canary.name.clone() };
+            self.canary.get_or_create(&labels).set(i64::from(said == Some(&CanaryAnswer::Accepted)));
         }
     }
 
@@ -127,6 +143,8 @@ impl RotationMetrics {
         registry.register("transition_blocked", blocked, self.blocked.clone());
         let drain = "How long a key that stopped to sign stays still, once no signer signs with it";
         registry.register_with_unit("drain_remaining", drain, Unit::Seconds, self.drain.clone());
+        let canary = "Whether a relying party has accepted a token of the key that signs next";
+        registry.register("canary", canary, self.canary.clone());
         registry.register("signers", "The signers that are waited for", self.signers.clone());
         registry.register("steps", "Steps that this process has taken", self.steps.clone());
         let lost = "Writes that found the ring changed by somebody else; they are repeated";

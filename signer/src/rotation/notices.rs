@@ -64,11 +64,15 @@ fn is_number(word: &str) -> bool {
 
 /// Whether a rotation that goes well passes through it.
 fn is_usual(guard: Guard) -> bool {
-    use Guard::{NotDue, NotVisible, RollbackWindow, RotationInFlight, SignerNotLoaded, SignerNotStopped};
+    use Guard::{
+        CanaryMissing, NotDue, NotVisible, RollbackWindow, RotationInFlight, SignerNotLoaded,
+        SignerNotStopped,
+    };
     use Guard::{TokensAlive, VisibleTooShort};
     matches!(
         guard,
-        NotDue
+        CanaryMissing
+            | NotDue
             | NotVisible
             | RollbackWindow
             | RotationInFlight

@@ -113,6 +113,7 @@ impl RingStage {
             now: WallTime(1),
             acknowledgements: &BTreeMap::new(),
             used_elsewhere: &BTreeSet::new(),
+            tried: &BTreeMap::new(),
             allowed: TokenLifetimes::both(86_400),
         });
         self.write(&ring).await

@@ -8,15 +8,23 @@ use super::guards::Guards;
 use crate::ring::{Custody, KeyState, Revocation, RingKey, Step};
 use crate::rotation::{Block, Guard};
 
-/// Revokes what a person wants revoked: another key signs first, unless that person cannot wait.
+/// Revokes what a person wants revoked: another key signs first, and no signer signs with it any more, unless that person
+/// cannot wait. What it would sign in the time between would be refused. Whoever is no signer of the ring is not waited
+/// for: it may be the very one from whom the key is to be taken.
 pub(super) fn revocations(guards: &Guards<'_>, wanted: &mut Vec<BlockedStep>) {
     for key in guards.ring.keys().iter().filter(|key| key.is_to_be_revoked()) {
-        let waits = key.state == KeyState::Active && key.revocation == Revocation::Asked;
-        let why = match successor(guards) {
-            Some(next) => format!("{} has to sign first", next.kid()),
-            None => "there is no standby, and nothing could be signed".to_owned(),
+        let blocks = match key.state {
+            _ if key.revocation == Revocation::AskedAtOnce => Vec::new(),
+            KeyState::Active => {
+                let why = match successor(guards) {
+                    Some(next) => format!("{} has to sign first", next.kid()),
+                    None => "there is no standby, and nothing could be signed".to_owned(),
+                };
+                vec![Block::new(Guard::NoSuccessor, why)]
+            }
+            state if state.is_draining() => signers(guards, key),
+            _ => Vec::new(),
         };
-        let blocks = if waits { vec![Block::new(Guard::NoSuccessor, why)] } else { Vec::new() };
         let because = "somebody asked to revoke it".to_owned();
         wanted.push(BlockedStep { step: Step::Revoke(key.kid().clone()), because, blocks });
     }
@@ -43,7 +51,8 @@ pub(super) fn drained(guards: &Guards<'_>, wanted: &mut Vec<BlockedStep>) {
 /// Whether tokens of a key may live that were signed for up to `longest`.
 fn alive(guards: &Guards<'_>, key: &RingKey, longest: Duration) -> Vec<Block> {
     let (kid, settings) = (key.kid(), guards.policy.settings());
-    let mut blocks = signing(guards, key);
+    let mut blocks = signers(guards, key);
+    blocks.extend(others(guards, key));
     // Time runs only when nobody signs any more.
     let left = guards.policy.drain_left(key, longest);
     if blocks.is_empty() && left > 0 {
@@ -61,8 +70,8 @@ fn alive(guards: &Guards<'_>, key: &RingKey, longest: Duration) -> Vec<Block> {
     blocks
 }
 
-/// Who may sign with a key still.
-fn signing(guards: &Guards<'_>, key: &RingKey) -> Vec<Block> {
+/// The signers that may sign with a key still.
+fn signers(guards: &Guards<'_>, key: &RingKey) -> Vec<Block> {
     let epoch = key.stopped_by_epoch.unwrap_or_default();
     let signers = guards.ring.signing_still(key).into_iter().map(|name| {
         let why = format!(
@@ -70,11 +79,16 @@ fn signing(guards: &Guards<'_>, key: &RingKey) -> Vec<Block> {
         );
         Block::new(Guard::SignerNotStopped, why)
     });
+    signers.collect()
+}
+
+/// Those that are no signers of the ring, and sign with a key.
+fn others(guards: &Guards<'_>, key: &RingKey) -> Vec<Block> {
     let nodes = guards.observed.api_servers.iter();
     let elsewhere = nodes.filter(|(_, node)| node.signs.as_ref() == Some(key.kid())).map(|(name, _)| {
         Block::new(Guard::SignedElsewhere, format!("kube-apiserver of {name} signs with it"))
     });
-    signers.chain(elsewhere).collect()
+    elsewhere.collect()
 }
 
 /// Destroys private halves that nothing will be signed with.

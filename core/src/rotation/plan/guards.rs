@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::KeyRing;
 use crate::profile::{Acceptance, RelyingParty, list};
 use crate::ring::RingKey;
-use crate::rotation::{Block, Guard, Observations, Policy};
+use crate::rotation::{Block, CanaryAnswer, DeclaredCanary, Guard, Observations, Policy};
 use crate::visibility::Obstacle;
-use crate::{Algorithm, KeyId, listed};
+use crate::{Algorithm, KeyId};
 
 /// What is known when a plan is made.
 pub(super) struct Guards<'a> {
@@ -106,15 +106,21 @@ impl Guards<'_> {
         why.map(|why| Block::new(Guard::NodeInMotion, why)).collect()
     }
 
-    /// Whether every relying party that was to try it has accepted the key.
+    /// Whether every relying party that is to try it has accepted the key. One that reads keys at its start alone has to be
+    /// asked: no wait helps there.
     pub fn canaries(&self, kid: &KeyId) -> Vec<Block> {
-        let accepted = self.observed.canaries.get(kid);
-        let has_accepted = |party: &&str| accepted.is_some_and(|all| all.contains(*party));
-        let missing: Vec<&str> = self.policy.canaries().filter(|party| !has_accepted(party)).collect();
-        if missing.is_empty() {
-            return Vec::new();
-        }
-        vec![Block::new(Guard::CanaryMissing, format!("no canary of it was accepted by {}", listed(missing)))]
+        let answers = self.observed.canaries.get(kid);
+        let answer = |name: &str| answers.and_then(|answers| answers.get(name));
+        let declared = self.policy.settings().canaries.iter();
+        let missing = declared.filter_map(|DeclaredCanary { name, .. }| match answer(name) {
+            Some(CanaryAnswer::Accepted) => None,
+            Some(other) => Some(format!("{name} {other}")),
+            None => Some(format!("{name} was not asked yet")),
+        });
+        let unasked = self.policy.unasked_until_restart().map(|party| {
+            format!("{party} reads the keys when it starts alone, and no canary asks whether it has this one")
+        });
+        missing.chain(unasked).map(|why| Block::new(Guard::CanaryMissing, why)).collect()
     }
 
     /// Whether every declared relying party verifies the algorithm.
