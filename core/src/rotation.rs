@@ -38,6 +38,7 @@ pub fn observe(ring: &mut KeyRing, policy: &Policy, observed: &Observations, ela
         elapsed,
         now: observed.now,
         acknowledgements: &observed.acknowledgements,
+        expected_signers: &observed.expected_signers,
         used_elsewhere: &observed.signed_with(),
         allowed: policy.allowed_lifetimes(),
     });

@@ -19,6 +19,9 @@
 //! |---|---|
 //! | `config`, `schedule`, `times`, `custody` | the policy file, and what it names |
 //! | `observer` | what core decides by, read from where it is |
+//! | `feeds`, `feed` | what tasks of their own find out meanwhile |
+//! | `api_servers` | what each kube-apiserver verifies with and signs with, and which nodes come and go |
+//! | `census` | copies of tokens that outlive what is known |
 //! | `counter` | the time that may be counted |
 //! | `making` | new keys |
 //! | `requests` | what a person asks for |
@@ -37,9 +40,13 @@ use tracing::{info, warn};
 
 use crate::vault::KeyVault;
 
+mod api_servers;
+mod census;
 mod config;
 mod counter;
 mod custody;
+mod feed;
+mod feeds;
 mod making;
 mod metrics;
 mod notices;
@@ -48,11 +55,16 @@ mod requests;
 mod schedule;
 mod times;
 
+pub use api_servers::{Account, ApiServersConfig, ListedServer};
+#[cfg(feature = "kube")]
+pub use census::count_cluster;
+pub use census::{Census, CensusConfig, CensusError, CopiedToken, Counter as TokenCounter};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
+pub use feed::FeedError;
 pub use making::{MakingError, make_key};
 pub use metrics::RotationMetrics;
-pub use observer::{Observed, Observer};
+pub use observer::{Observed, Observer, ObserverError};
 pub use requests::{RequestError, RingDesk};
 pub use schedule::ScheduleError;
 
@@ -151,6 +163,7 @@ impl RotationController {
         let plan = plan(&ring, &self.config.policy, &found.observations);
         self.notices.blocked(&plan);
         self.metrics.show(&ring, &self.config.policy, &plan);
+        self.metrics.show_observed(&ring, &self.config.policy, &found.observations);
         let mut turn = None;
         for planned in &plan.steps {
             turn = match planned.step {
@@ -292,6 +305,9 @@ pub enum RotationError {
     /// A place for documents cannot be opened.
     #[error(transparent)]
     Place(#[from] CellStoreError),
+    /// What the policy names cannot be looked at.
+    #[error(transparent)]
+    Observer(#[from] ObserverError),
     /// The private halves cannot be had.
     #[error(transparent)]
     Custody(#[from] CustodyError),

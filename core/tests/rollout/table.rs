@@ -31,6 +31,7 @@ fn heard(ring: &KeyRing, loaded: &[u8]) -> KeyRing {
         elapsed: std::time::Duration::ZERO,
         now: WallTime(1),
         acknowledgements: &[("b".to_owned(), said)].into(),
+        expected_signers: &BTreeSet::new(),
         used_elsewhere: &BTreeSet::new(),
         allowed: TokenLifetimes::both(60),
     });
@@ -232,6 +233,7 @@ fn what_it_says_is_what_its_kube_apiserver_shows() {
         elapsed: std::time::Duration::ZERO,
         now: WallTime(1),
         acknowledgements: &[("a".to_owned(), back)].into(),
+        expected_signers: &BTreeSet::new(),
         used_elsewhere: &BTreeSet::new(),
         allowed: TokenLifetimes::both(60),
     });

@@ -3,13 +3,17 @@
 use std::fmt;
 
 use chancery_core::KeyRing;
-use chancery_core::rotation::{BlockedStep, Guard, Plan, Policy};
+use chancery_core::rotation::{BlockedStep, Guard, Observations, Plan, Policy};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+
+mod observed;
+
+use observed::ObservedMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KeyLabels {
@@ -41,6 +45,7 @@ pub struct RotationMetrics {
     steps: Counter,
     lost: Counter,
     failures: Counter,
+    observed: ObservedMetrics,
 }
 
 impl Default for RotationMetrics {
@@ -57,6 +62,7 @@ impl Default for RotationMetrics {
             steps: Counter::default(),
             lost: Counter::default(),
             failures: Counter::default(),
+            observed: ObservedMetrics::default(),
         };
         metrics.register();
         metrics
@@ -89,6 +95,11 @@ impl RotationMetrics {
         }
     }
 
+    /// What was observed when that plan was made.
+    pub(super) fn show_observed(&self, ring: &KeyRing, policy: &Policy, observed: &Observations) {
+        self.observed.show(ring, policy, observed);
+    }
+
     pub(super) fn stepped(&self) {
         self.steps.inc();
     }
@@ -114,6 +125,7 @@ impl RotationMetrics {
 
     fn register(&mut self) {
         let registry = &mut self.registry;
+        self.observed.register(registry);
         registry.register("key_state", "The keys of the ring and their states", self.state.clone());
         registry.register("epoch", "How many activations and resets there were", self.epoch.clone());
         registry.register(
