@@ -251,6 +251,7 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
         "adopt",
         "status",
         "plan",
+        "census",
         "run",
         "rotate",
         "rollback",

@@ -56,9 +56,9 @@ mod schedule;
 mod times;
 
 pub use api_servers::{Account, ApiServersConfig, ListedServer};
+pub use census::{Census, CensusConfig, CopiedToken, Counter as TokenCounter};
 #[cfg(feature = "kube")]
-pub use census::count_cluster;
-pub use census::{Census, CensusConfig, CensusError, CopiedToken, Counter as TokenCounter};
+pub use census::{CensusError, count_cluster};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
 pub use feed::FeedError;

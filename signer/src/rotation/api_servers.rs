@@ -6,15 +6,12 @@
 //! | `nodes` | which there are, as the cluster lists them |
 //! | `watch` | asks them, in a task of its own |
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use chancery_core::rotation::ApiServer;
 use http::Uri;
 use serde::{Deserialize, Deserializer, de};
 
-use super::feed::{Feed, FeedError};
 use super::times::Time;
 
 #[cfg(feature = "kube")]
@@ -23,6 +20,9 @@ mod motion;
 mod nodes;
 #[cfg(feature = "kube")]
 mod watch;
+
+#[cfg(feature = "kube")]
+pub(super) use watch::{ApiServersSeen, begin};
 
 /// The time between two looks at a kube-apiserver when nothing is said.
 const USUAL_LOOK: Duration = Duration::from_secs(30);
@@ -60,20 +60,6 @@ impl ApiServersConfig {
         let names = || self.servers.iter().map(|server| server.name.as_str());
         names().find(|name| names().filter(|other| other == name).count() > 1)
     }
-}
-
-/// Begins to look. Nothing is asked yet.
-///
-/// # Errors
-/// When the kubeconfig cannot be used, or this build has no cluster.
-#[cfg(feature = "kube")]
-pub(super) async fn begin(config: &ApiServersConfig, base: &Path) -> Result<Feed<ApiServersSeen>, FeedError> {
-    watch::begin(config, base).await.map_err(|error| FeedError::Access { part: "apiServers", error })
-}
-
-#[cfg(not(feature = "kube"))]
-pub(super) async fn begin(_: &ApiServersConfig, _: &Path) -> Result<Feed<ApiServersSeen>, FeedError> {
-    Err(FeedError::NotBuilt("apiServers"))
 }
 
 fn yes() -> bool {
@@ -127,33 +113,5 @@ impl TryFrom<String> for Account {
                 "{text:?} is no NAMESPACE/NAME of a ServiceAccount; expected kube-system/default"
             )),
         }
-    }
-}
-
-/// What one look showed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ApiServersSeen {
-    /// Every one there should be, by the name of its node.
-    pub servers: BTreeMap<String, ApiServer>,
-    /// Why it is not known which there are.
-    pub unknown_nodes: Option<String>,
-}
-
-impl ApiServersSeen {
-    /// Before the first look is over.
-    pub fn nothing_yet() -> Self {
-        let why = "no look at the kube-apiservers is over yet".to_owned();
-        Self { servers: BTreeMap::new(), unknown_nodes: Some(why) }
-    }
-
-    /// What could not be seen, and why.
-    pub fn troubles(&self) -> Vec<String> {
-        let unseen = self.servers.iter().filter_map(|(name, server)| Some((name, server.unseen.as_ref()?)));
-        let unseen = unseen.map(|(name, why)| format!("kube-apiserver of {name} is not seen: {why}"));
-        let nodes = self.unknown_nodes.iter();
-        nodes
-            .map(|why| format!("which nodes the control plane has is not known: {why}"))
-            .chain(unseen)
-            .collect()
     }
 }

@@ -18,12 +18,16 @@ use chancery_core::{KeyId, KeyRing};
 use chancery_files::{Bounds, FileError};
 use serde::{Deserialize, Serialize};
 
-use super::feed::{Feed, FeedError};
 use super::times::Time;
 use crate::signing::verification;
 
 #[cfg(feature = "kube")]
 mod cluster;
+
+#[cfg(feature = "kube")]
+pub use cluster::{CensusError, count_cluster};
+#[cfg(feature = "kube")]
+pub(super) use cluster::{CensusSeen, begin};
 
 /// A kubeconfig has a few thousand bytes.
 const FILE: Bounds = Bounds::regular(4 << 20, Duration::from_secs(10));
@@ -188,61 +192,6 @@ fn tokens_in(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |byte: char| byte.is_ascii_alphanumeric() || matches!(byte, '-' | '_' | '.');
     let runs = text.split(move |byte| !is_part(byte)).map(|run| run.trim_matches('.'));
     runs.filter(|run| run.starts_with("eyJ") && run.len() <= LONGEST_TOKEN)
-}
-
-/// What the last census came to; or why there is none.
-pub(super) type CensusSeen = Result<std::sync::Arc<Census>, String>;
-
-/// Begins to count a cluster, again and again. Nothing is asked yet.
-///
-/// # Errors
-/// When the kubeconfig cannot be used, or this build has no cluster.
-#[cfg(feature = "kube")]
-pub(super) async fn begin(config: &CensusConfig, base: &Path) -> Result<Feed<CensusSeen>, FeedError> {
-    let cluster = open(config, base).await?;
-    let every = config.every();
-    Ok(Feed::begin(|ring, found| cluster::again_and_again(cluster, every, (ring, found))))
-}
-
-/// Counts a cluster once.
-///
-/// # Errors
-/// When the cluster cannot be reached or refuses.
-#[cfg(feature = "kube")]
-pub async fn count_cluster(
-    config: &CensusConfig,
-    base: &Path,
-    counter: &mut Counter,
-) -> Result<(), CensusError> {
-    let client = open(config, base).await?;
-    cluster::count(&client, counter).await.map_err(CensusError::Refused)
-}
-
-#[cfg(feature = "kube")]
-async fn open(config: &CensusConfig, base: &Path) -> Result<kube::Client, FeedError> {
-    let choice = chancery_cluster::access::ClusterChoice {
-        kubeconfig: config.kubeconfig.as_deref(),
-        context: config.context.as_deref(),
-        base,
-    };
-    choice.client().await.map_err(|error| FeedError::Access { part: "census", error })
-}
-
-#[cfg(not(feature = "kube"))]
-pub(super) async fn begin(_: &CensusConfig, _: &Path) -> Result<Feed<CensusSeen>, FeedError> {
-    Err(FeedError::NotBuilt("census"))
-}
-
-/// Why a cluster cannot be counted.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CensusError {
-    /// It cannot be reached.
-    #[error(transparent)]
-    Feed(#[from] FeedError),
-    /// It refuses.
-    #[error("{0}; the account needs `list` of Secrets and ConfigMaps in every namespace")]
-    Refused(String),
 }
 
 #[cfg(test)]

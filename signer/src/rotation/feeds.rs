@@ -3,18 +3,25 @@
 use chancery_core::KeyRing;
 use chancery_core::rotation::Observations;
 
+#[cfg(feature = "kube")]
 use super::api_servers::{self, ApiServersSeen};
+#[cfg(feature = "kube")]
 use super::census::{self, CensusSeen};
 use super::config::RotationConfig;
-use super::feed::{Feed, FeedError};
+#[cfg(feature = "kube")]
+use super::feed::Feed;
+use super::feed::FeedError;
 
 /// The tasks that look.
 #[derive(Debug)]
 pub(super) struct Feeds {
+    #[cfg(feature = "kube")]
     api_servers: Option<Feed<ApiServersSeen>>,
+    #[cfg(feature = "kube")]
     census: Option<Feed<CensusSeen>>,
 }
 
+#[cfg(feature = "kube")]
 impl Feeds {
     /// Begins to look at what a policy names.
     pub async fn begin(config: &RotationConfig) -> Result<Self, FeedError> {
@@ -50,4 +57,21 @@ impl Feeds {
             }
         }
     }
+}
+
+#[cfg(not(feature = "kube"))]
+impl Feeds {
+    /// Refuses a policy that names a cluster.
+    pub async fn begin(config: &RotationConfig) -> Result<Self, FeedError> {
+        if config.api_servers.is_some() {
+            return Err(FeedError::NotBuilt("apiServers"));
+        }
+        match config.census {
+            Some(_) => Err(FeedError::NotBuilt("census")),
+            None => Ok(Self {}),
+        }
+    }
+
+    /// Nothing was found.
+    pub async fn add_to(&mut self, _: &mut Observations, _: &KeyRing, _: &mut Vec<String>) {}
 }

@@ -1,10 +1,10 @@
 //! Asks every kube-apiserver, again and again, in a task of its own: one that does not answer holds up nobody.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chancery_cluster::access::{AccessError, ClusterChoice};
+use chancery_cluster::access::ClusterChoice;
 use chancery_cluster::api_server::{ApiServer, Canary, discovery};
 use chancery_core::KeyId;
 use chancery_core::rotation::ApiServer as Shown;
@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::motion::{ControlPlaneNode, motions};
-use super::{ApiServersConfig, ApiServersSeen, nodes};
-use crate::rotation::feed::{Feed, RingSeen};
+use super::{ApiServersConfig, nodes};
+use crate::rotation::feed::{Feed, FeedError, RingSeen};
 
 /// How long one kube-apiserver may take for all that it is asked in a look.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,17 +30,45 @@ const AUDIENCE: &str = "chancery.dev/rotation";
 /// The shortest life that kube-apiserver gives a token, in seconds.
 const LIFETIME: u64 = 600;
 
+/// What one look showed.
+#[derive(Clone, Debug, Default)]
+pub(in crate::rotation) struct ApiServersSeen {
+    /// Every one there should be, by the name of its node.
+    pub servers: BTreeMap<String, Shown>,
+    /// Why it is not known which there are.
+    pub unknown_nodes: Option<String>,
+}
+
+impl ApiServersSeen {
+    /// Before the first look is over.
+    pub fn nothing_yet() -> Self {
+        let why = "no look at the kube-apiservers is over yet".to_owned();
+        Self { servers: BTreeMap::new(), unknown_nodes: Some(why) }
+    }
+
+    /// What could not be seen, and why.
+    pub fn troubles(&self) -> Vec<String> {
+        let unseen = self.servers.iter().filter_map(|(name, server)| Some((name, server.unseen.as_ref()?)));
+        let unseen = unseen.map(|(name, why)| format!("kube-apiserver of {name} is not seen: {why}"));
+        let nodes = self.unknown_nodes.iter();
+        nodes
+            .map(|why| format!("which nodes the control plane has is not known: {why}"))
+            .chain(unseen)
+            .collect()
+    }
+}
+
 /// Begins to look. Nothing is asked yet.
 ///
 /// # Errors
 /// When the kubeconfig cannot be used.
 pub(in crate::rotation) async fn begin(
     config: &ApiServersConfig,
-    base: &std::path::Path,
-) -> Result<Feed<ApiServersSeen>, AccessError> {
+    base: &Path,
+) -> Result<Feed<ApiServersSeen>, FeedError> {
     let choice =
         ClusterChoice { kubeconfig: config.kubeconfig.as_deref(), context: config.context.as_deref(), base };
-    let cluster = choice.client().await?;
+    let cluster = choice.client().await.map_err(|error| FeedError::Access { part: "apiServers", error })?;
     let watched = Watched {
         config: config.clone(),
         base: base.to_owned(),
@@ -86,7 +114,7 @@ impl Watched {
                         return;
                     }
                 }
-                std::future::pending().await
+                std::future::pending::<()>().await;
             };
             tokio::select! {
                 () = sleep(self.config.look()) => {}
@@ -114,7 +142,7 @@ impl Watched {
             match asked {
                 Ok((name, server)) => _ = self.servers.insert(name, server),
                 Err(_) => {
-                    unknown_nodes = Some("a look at a kube-apiserver ended by a fault of ours".to_owned())
+                    unknown_nodes = Some("a look at a kube-apiserver ended by a fault of ours".to_owned());
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Secrets and ConfigMaps of a cluster, page by page.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_cluster::access::explain;
+use chancery_cluster::access::{ClusterChoice, explain};
 use chancery_cluster::limits;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ListParams;
@@ -12,8 +13,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{CensusSeen, Counter};
-use crate::rotation::feed::RingSeen;
+use super::{Census, CensusConfig, Counter};
+use crate::rotation::feed::{Feed, FeedError, RingSeen};
 
 /// The Secrets that kube-controller-manager, and before 1.24 every ServiceAccount, has tokens in.
 const SECRETS: &str = "type=kubernetes.io/service-account-token";
@@ -28,11 +29,58 @@ const CONFIG_MAPS_A_PAGE: u32 = 20;
 /// Between two pages: nobody waits for a census.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What the last census came to; or why there is none.
+pub(in crate::rotation) type CensusSeen = Result<Arc<Census>, String>;
+
+/// Begins to count a cluster, again and again. Nothing is asked yet.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub(in crate::rotation) async fn begin(
+    config: &CensusConfig,
+    base: &Path,
+) -> Result<Feed<CensusSeen>, FeedError> {
+    let client = open(config, base).await?;
+    let every = config.every();
+    Ok(Feed::begin(|ring, found| again_and_again(client, every, (ring, found))))
+}
+
+/// Counts a cluster once.
+///
+/// # Errors
+/// When the cluster cannot be reached or refuses.
+pub async fn count_cluster(
+    config: &CensusConfig,
+    base: &Path,
+    counter: &mut Counter,
+) -> Result<(), CensusError> {
+    let client = open(config, base).await?;
+    count(&client, counter).await.map_err(CensusError::Refused)
+}
+
+async fn open(config: &CensusConfig, base: &Path) -> Result<Client, FeedError> {
+    let (kubeconfig, context) = (config.kubeconfig.as_deref(), config.context.as_deref());
+    let opened = ClusterChoice { kubeconfig, context, base }.client().await;
+    opened.map_err(|error| FeedError::Access { part: "census", error })
+}
+
+/// Why a cluster cannot be counted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CensusError {
+    /// It cannot be reached.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+    /// It refuses.
+    #[error("{0}; the account needs `list` of Secrets and ConfigMaps in every namespace")]
+    Refused(String),
+}
+
 /// Counts once.
 ///
 /// # Errors
 /// In words: half a census is none.
-pub(super) async fn count(client: &Client, counter: &mut Counter) -> Result<(), String> {
+async fn count(client: &Client, counter: &mut Counter) -> Result<(), String> {
     let secrets = ListParams::default().fields(SECRETS).limit(SECRETS_A_PAGE);
     each("Secrets", (Api::all(client.clone()), secrets), |secret: Secret| {
         let name = name(&secret);
@@ -85,7 +133,7 @@ where
 }
 
 /// Counts for as long as somebody wants to know.
-pub(super) async fn again_and_again(
+async fn again_and_again(
     client: Client,
     every: Duration,
     (mut ring, found): (RingSeen, watch::Sender<Option<CensusSeen>>),
