@@ -10,6 +10,7 @@ use chancery_signer::{RotationConfig, private_memory};
 use crate::runtime::{self, Logs};
 
 mod begin;
+mod census;
 mod export;
 mod files;
 mod follow;
@@ -17,6 +18,7 @@ mod look;
 mod plan;
 mod request;
 mod revoke;
+mod servers;
 mod status;
 
 #[derive(clap::Subcommand)]
@@ -29,6 +31,8 @@ pub enum Command {
     Status(status::Args),
     /// Show what is to be done now, and what is in the way of the rest
     Plan(plan::Args),
+    /// Name every copy of a token that keeps a key from leaving: in Secrets, ConfigMaps and files
+    Census(census::Args),
     /// Rotate from here until Ctrl-C: for rings whose signers do not
     Run(follow::Args),
     /// Let the key files of this node's kube-apiserver follow the ring, one restart of one node after another
@@ -77,6 +81,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
             Command::Adopt(args) => begin::adopt(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Plan(args) => return plan::run(args).await,
+            Command::Census(args) => return census::run(args).await,
             Command::Run(_) | Command::Files(_) => Ok(()),
             Command::Rotate(args) => request::rotate(args).await,
             Command::Rollback(args) => request::roll_back(args).await,

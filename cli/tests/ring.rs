@@ -141,11 +141,7 @@ fn key_files_are_left_alone_until_everything_is_named() {
     let whole = format!("files {files} --name a --server https://127.0.0.1:9 --restart-command true");
     for (exchanged, by, expected) in [
         ("--name a", "--name z", "no signer of the policy is called \"z\"; expected one of a, b"),
-        (
-            "https://127.0.0.1:9",
-            "http://127.0.0.1:9",
-            "expected this node's own, such as https://10.0.0.1:6443",
-        ),
+        ("https://127.0.0.1:9", "http://127.0.0.1:9", "expected its own, such as https://10.0.0.1:6443"),
         ("--kubeconfig kubeconfig", "--kubeconfig none", "none"),
         ("--plan", "--plan --service-account app", "is no NAMESPACE/NAME"),
     ] {
@@ -252,6 +248,7 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
         "adopt",
         "status",
         "plan",
+        "census",
         "run",
         "rotate",
         "rollback",

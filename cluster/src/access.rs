@@ -151,6 +151,9 @@ pub enum AccessError {
         "no `kubeconfig` is given and this process is not in a pod ({0}); set `kubeconfig` to the path of one"
     )]
     NotInCluster(String),
+    /// An address that is none.
+    #[error("{0} is not the address of a kube-apiserver; expected its own, such as https://10.0.0.1:6443")]
+    NoHttps(String),
     /// A client for the cluster cannot be made.
     #[error("cannot make a client for {url}: {problem}; check the kubeconfig's certificates and credentials")]
     Client {

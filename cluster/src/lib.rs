@@ -3,6 +3,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`access`] | how an API server is reached, with a time limit on everything (feature `kube`) |
+//! | [`api_server`] | one kube-apiserver, and what it shows of its keys (feature `kube`) |
 //! | [`cell`] | a document that survives the process, changed only by compare-and-swap |
 //! | [`lease`] | leader election by client-go's rule (feature `kube`) |
 //! | [`listener`] | accepts connections and has any service answer them, over TLS, within limits for all of the process |
@@ -16,6 +17,8 @@ use chancery_core::quoted::each_once;
 
 #[cfg(feature = "kube")]
 pub mod access;
+#[cfg(feature = "kube")]
+pub mod api_server;
 pub mod backoff;
 pub mod cell;
 #[cfg(feature = "kube")]

@@ -27,6 +27,7 @@
 //! | [`ring`] | [`KeyRing`]: the keys of an issuer, what each is for, and what must be remembered to change that |
 //! | [`rotation`] | what is to be done with a ring now, and which guard is in the way |
 //! | [`rollout`] | what a node does next whose kube-apiserver reads key files at its start |
+//! | [`token`] | what a token says of itself that may be shown |
 //! | [`drift`] | what changed on a target although we did not write it |
 //! | [`upload`] | the same for a relying party that is given the keys themselves |
 //! | [`migration`] | what is to be done to change the issuer of a cluster, and what is out of order |
@@ -53,6 +54,7 @@ pub mod retention;
 pub mod ring;
 pub mod rollout;
 pub mod rotation;
+pub mod token;
 pub mod trust;
 pub mod upload;
 pub mod visibility;

@@ -11,13 +11,14 @@
 //! 3. Waits are accumulated time, kept in the document, see [`KeyRing::pass`]. A writer may count the time since it read
 //!    the version that it replaces, and no other: then no two writers count the same second. Wall clocks may delay.
 //! 4. The time of a key that stopped to sign runs while every signer is known to have stopped. A signer that is heard
-//!    to be behind, or anybody else who is seen to sign with it, sets it to nothing.
+//!    to be behind, or anybody else who is seen to sign with it, sets it to nothing; for a key that was adopted, a signer
+//!    as well that there should be and nobody has heard: it may have had that key before there was a ring.
 //! 5. What a signer signed counts as it said. Where one was restarted or forgotten before it had said all, the longest
 //!    lifetimes count that signers were ever allowed.
 //! 6. A signer that was heard once is waited for until a person forgets it by name. One that was forgotten and speaks
 //!    again is waited for again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -188,6 +189,12 @@ impl KeyRing {
         let may = |said: &Acknowledgement| said.position.epoch < stopped_by || signs(said);
         let behind = self.signers.iter().filter(|(_, said)| may(said));
         behind.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Those of the signers that there should be that were never heard, and never forgotten.
+    pub fn unheard<'a>(&self, expected: &'a BTreeSet<String>) -> Vec<&'a str> {
+        let is_known = |name: &String| self.signers.contains_key(name) || self.forgotten.contains_key(name);
+        expected.iter().filter(|name| !is_known(name)).map(String::as_str).collect()
     }
 
     /// What is to be published, and what never.

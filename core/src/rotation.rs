@@ -43,6 +43,7 @@ pub fn observe(ring: &mut KeyRing, policy: &Policy, observed: &Observations, ela
         elapsed,
         now: observed.now,
         acknowledgements: &observed.acknowledgements,
+        expected_signers: &observed.expected_signers,
         used_elsewhere: &observed.signed_with(),
         tried: &tried,
         allowed: policy.allowed_lifetimes(),

@@ -25,9 +25,9 @@ use tokio::sync::watch;
 
 use crate::conditions::{ConditionType, UNANNOUNCED, Verdict};
 use crate::index::Publication;
-use crate::minted_token::MintedToken;
 use crate::source::CanaryJudge;
 use crate::visibility::VisibilitySnapshot;
+use chancery_core::token::TokenFacts;
 
 /// What the canaries of one issuer's kube-apiservers are held against, and what they showed before.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl SigningKeyWatch {
 }
 
 impl CanaryJudge for SigningKeyWatch {
-    fn judge(&self, source: &SourceId, canary: Result<MintedToken, String>) -> Option<Verdict> {
+    fn judge(&self, source: &SourceId, canary: Result<TokenFacts, String>) -> Option<Verdict> {
         let minted = match canary {
             Ok(minted) => minted,
             Err(problem) => {

@@ -20,6 +20,9 @@
 //! | `config`, `schedule`, `times`, `custody` | the policy file, and what it names |
 //! | `observer` | what core decides by, read from where it is |
 //! | `canary` | relying parties that are shown a token of the next key |
+//! | `feeds`, `feed` | what tasks of their own find out meanwhile |
+//! | `api_servers` | what each kube-apiserver verifies with and signs with, and which nodes come and go |
+//! | `census` | copies of tokens that outlive what is known |
 //! | `counter` | the time that may be counted |
 //! | `making` | new keys |
 //! | `requests` | what a person asks for |
@@ -38,10 +41,14 @@ use tracing::{info, warn};
 
 use crate::vault::KeyVault;
 
+mod api_servers;
 mod canary;
+mod census;
 mod config;
 mod counter;
 mod custody;
+mod feed;
+mod feeds;
 mod making;
 mod metrics;
 mod notices;
@@ -50,16 +57,21 @@ mod requests;
 mod schedule;
 mod times;
 
+pub use api_servers::{Account, ApiServersConfig, ListedServer};
 pub use canary::config::{
     ApiServerConfig, CanaryConfig, CanaryConfigError, CanaryPlace, OidcConfig, ServiceAccountConfig,
     StsConfig,
 };
 pub use canary::{Canaries, CanaryError};
+pub use census::{Census, CensusConfig, CopiedToken, Counter as TokenCounter};
+#[cfg(feature = "kube")]
+pub use census::{CensusError, count_cluster};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
+pub use feed::FeedError;
 pub use making::{MakingError, make_key};
 pub use metrics::RotationMetrics;
-pub use observer::{Observed, Observer};
+pub use observer::{Observed, Observer, ObserverError};
 pub use requests::{RequestError, RingDesk};
 pub use schedule::ScheduleError;
 
@@ -166,6 +178,7 @@ impl RotationController {
         let plan = plan(&ring, &self.config.policy, &found.observations);
         self.notices.blocked(&plan);
         self.metrics.show(&ring, &self.config.policy, &plan);
+        self.metrics.show_observed(&ring, &self.config.policy, &found.observations);
         let mut turn = None;
         for planned in &plan.steps {
             turn = match planned.step {
@@ -310,6 +323,9 @@ pub enum RotationError {
     /// A relying party cannot be asked.
     #[error(transparent)]
     Canary(#[from] CanaryError),
+    /// What the policy names cannot be looked at.
+    #[error(transparent)]
+    Observer(#[from] ObserverError),
     /// The private halves cannot be had.
     #[error(transparent)]
     Custody(#[from] CustodyError),

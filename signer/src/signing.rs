@@ -59,7 +59,7 @@ impl ActiveKey {
     }
 }
 
-fn verification(algorithm: Algorithm) -> &'static dyn VerificationAlgorithm {
+pub(crate) fn verification(algorithm: Algorithm) -> &'static dyn VerificationAlgorithm {
     match algorithm {
         Algorithm::Rs256 => &RSA_PKCS1_2048_8192_SHA256,
         Algorithm::Es256 => &ECDSA_P256_SHA256_FIXED,

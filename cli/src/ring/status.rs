@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::look::{Look, LookArgs};
+use super::servers;
 use crate::output::say;
 use crate::time::in_words;
 
@@ -31,7 +32,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     });
     if args.json {
         let all = json!({
-            "issuer": look.config.issuer, "ring": look.ring, "turn": turn, "plan": look.plan, "notes": look.notes
+            "issuer": look.config.issuer, "ring": look.ring, "turn": turn,
+            "apiServers": servers::value(&look.observations.api_servers), "plan": look.plan, "notes": look.notes
         });
         return say(&format!("{}\n", serde_json::to_string_pretty(&all)?));
     }
@@ -69,6 +71,10 @@ fn text(look: &Look, turn: Option<&str>) -> anyhow::Result<String> {
     }
     if let Some(name) = turn {
         writeln!(text, "  it is the turn of {name} to restart its kube-apiserver; the others wait for that")?;
+    }
+    let servers = &look.observations.api_servers;
+    if !servers.is_empty() {
+        write!(text, "\nkube-apiservers\n{}", servers::table(servers, &look.ring))?;
     }
     canaries(look, &mut text)?;
     writeln!(text, "\nnext rotation\n  {}", next(look))?;

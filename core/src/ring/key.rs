@@ -59,6 +59,9 @@ pub struct RingKey {
     /// Whether somebody may have signed with it who will never say what.
     #[serde(default)]
     pub signed_in_the_dark: bool,
+    /// Whether it was in use before there was a ring: its private half may lie where no signer was heard yet.
+    #[serde(default)]
+    pub adopted: bool,
     /// What a later release wrote here.
     #[serde(flatten)]
     pub later: Map<String, Value>,
@@ -93,6 +96,7 @@ impl RingKey {
             signed: TokenLifetimes::default(),
             allowed: TokenLifetimes::default(),
             signed_in_the_dark: false,
+            adopted: false,
             later: Map::new(),
         }
     }

@@ -15,6 +15,8 @@ pub struct Passage<'a> {
     pub now: WallTime,
     /// What signers have acknowledged, by name.
     pub acknowledgements: &'a BTreeMap<String, Acknowledgement>,
+    /// The signers that there should be, heard or not.
+    pub expected_signers: &'a BTreeSet<String>,
     /// Keys that somebody else was seen to sign with.
     pub used_elsewhere: &'a BTreeSet<KeyId>,
     /// Keys that are tried with tokens of our own, and how long those live at most.
@@ -28,7 +30,8 @@ impl KeyRing {
     pub fn pass(&mut self, passage: Passage<'_>) {
         let seconds = passage.elapsed.as_secs();
         // Time counts for what was so at its beginning and is so at its end.
-        let had_stopped: Vec<bool> = self.keys.iter().map(|key| self.has_stopped(key)).collect();
+        let expected = passage.expected_signers;
+        let had_stopped: Vec<bool> = self.keys.iter().map(|key| self.has_stopped(key, expected)).collect();
         self.latest_wall = self.latest_wall.max(passage.now);
         self.allowed = passage.allowed;
         for (name, said) in passage.acknowledgements {
@@ -43,7 +46,7 @@ impl KeyRing {
                 key.allowed = key.allowed.longest_of(passage.allowed);
             }
         }
-        let has_stopped: Vec<bool> = self.keys.iter().map(|key| self.has_stopped(key)).collect();
+        let has_stopped: Vec<bool> = self.keys.iter().map(|key| self.has_stopped(key, expected)).collect();
         for (key, (before, now)) in self.keys.iter_mut().zip(had_stopped.into_iter().zip(has_stopped)) {
             match key.state {
                 KeyState::Active => key.active_seconds = key.active_seconds.saturating_add(seconds),
@@ -67,8 +70,12 @@ impl KeyRing {
     }
 
     /// Whether nobody signs with a key any more, as far as is known.
-    fn has_stopped(&self, key: &RingKey) -> bool {
-        key.state.is_draining() && !key.used_elsewhere && self.signing_still(key).is_empty()
+    fn has_stopped(&self, key: &RingKey, expected: &BTreeSet<String>) -> bool {
+        let may_lie_elsewhere = key.adopted && !self.unheard(expected).is_empty();
+        key.state.is_draining()
+            && !key.used_elsewhere
+            && !may_lie_elsewhere
+            && self.signing_still(key).is_empty()
     }
 
     fn hear(&mut self, name: &str, said: &Acknowledgement) {

@@ -76,6 +76,7 @@ impl KeyRing {
         let mut key = RingKey::new(public_key.clone(), state);
         key.custody = *custody;
         key.signed_in_the_dark = true;
+        key.adopted = true;
         key.allowed = self.allowed;
         key.stopped_by_epoch = (!signs).then_some(self.position.epoch);
         self.keys.push(key);

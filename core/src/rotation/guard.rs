@@ -37,7 +37,8 @@ pub enum Guard {
     SignedElsewhere,
     /// Tokens of the key may live.
     TokensAlive,
-    /// A census found tokens of the key that do not expire: `kubernetes.io/service-account-token` Secrets.
+    /// A census found copies of tokens of the key that live still, such as those of `kubernetes.io/service-account-token` Secrets,
+    /// which do not expire; or the census that is wanted is not there.
     LegacyTokens,
     /// A token of the key was seen in use, although by all that is known none should live.
     SeenInUse,

@@ -18,8 +18,10 @@ pub struct Observations {
     pub acknowledgements: BTreeMap<String, Acknowledgement>,
     /// The signers that there should be, heard or not.
     pub expected_signers: BTreeSet<String>,
-    /// Every kube-apiserver, by the name of its node.
+    /// Every kube-apiserver that there should be, by the name of its node.
     pub api_servers: BTreeMap<String, ApiServer>,
+    /// Why it is not known which nodes the control plane has, where somebody wants to know.
+    pub unknown_nodes: Option<String>,
     /// Which key is seen where, for how long; or why that is not known.
     pub visibility: Result<VisibilityRecord, Obstacle>,
     /// What relying parties said to canaries, by key and name. A key that is to be tried is here before anybody was asked:
@@ -27,8 +29,9 @@ pub struct Observations {
     pub canaries: BTreeMap<KeyId, BTreeMap<String, CanaryAnswer>>,
     /// How long ago a token of a key was last seen in use.
     pub last_use: BTreeMap<KeyId, Duration>,
-    /// How many tokens that never expire a census found, by key.
-    pub legacy_tokens: BTreeMap<KeyId, usize>,
+    /// How many copies of tokens that live still a census found, by key: those that do not expire above all. Or why they could not
+    /// be counted.
+    pub legacy_tokens: Result<BTreeMap<KeyId, usize>, String>,
     /// The keys in custody.
     pub held: Vec<PublicKey>,
     /// When the calendar asks for the next rotation after the last one.
@@ -42,10 +45,11 @@ impl Default for Observations {
             acknowledgements: BTreeMap::new(),
             expected_signers: BTreeSet::new(),
             api_servers: BTreeMap::new(),
+            unknown_nodes: None,
             visibility: Err(Obstacle::NoRecord),
             canaries: BTreeMap::new(),
             last_use: BTreeMap::new(),
-            legacy_tokens: BTreeMap::new(),
+            legacy_tokens: Ok(BTreeMap::new()),
             held: Vec::new(),
             calendar: None,
         }
@@ -68,6 +72,8 @@ pub struct ApiServer {
     pub signs: Option<KeyId>,
     /// What happens to its node.
     pub motion: Option<Motion>,
+    /// Why it is not seen now. The rest is what it showed last then, and nothing if it was never seen.
+    pub unseen: Option<String>,
 }
 
 /// What happens to a node of a control plane.
@@ -79,6 +85,8 @@ pub enum Motion {
     Leaving,
     /// Its kube-apiserver is being replaced.
     Upgrading,
+    /// It does not say that it is ready: nobody knows whether it comes back.
+    Unready,
 }
 
 impl fmt::Display for Motion {
@@ -87,6 +95,7 @@ impl fmt::Display for Motion {
             Self::Joining => "joining",
             Self::Leaving => "leaving",
             Self::Upgrading => "being upgraded",
+            Self::Unready => "not ready",
         })
     }
 }

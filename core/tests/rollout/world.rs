@@ -155,6 +155,7 @@ impl World {
             elapsed: Duration::from_secs(1 << 30),
             now: WallTime(1),
             acknowledgements: &acknowledgements,
+            expected_signers: &NAMES.map(str::to_owned).into(),
             used_elsewhere: &BTreeSet::new(),
             tried: &BTreeMap::new(),
             allowed: TokenLifetimes::both(3600),

@@ -59,6 +59,8 @@ pub struct Scene {
     pub old_tokens: Option<u64>,
     pub legacy_token: Option<u64>,
     pub signs_elsewhere_until: Option<u64>,
+    /// When the signer of a node starts whose kube-apiserver signs until then with a key of its own, which was adopted.
+    pub late_node: Option<u64>,
     pub poisons_at: Option<u64>,
     /// How often the store is restored from a backup, and how long it takes until somebody puts the later one back.
     pub backups: Option<(u64, u64)>,
@@ -92,6 +94,7 @@ impl Scene {
             old_tokens: None,
             legacy_token: None,
             signs_elsewhere_until: None,
+            late_node: None,
             poisons_at: None,
             backups: None,
         }
@@ -111,6 +114,7 @@ impl Scene {
             Self { keys_at_most: 5, most_keys: 5, apart: 100, external: 60, api_server: 60, ..usual() },
             Self { old_tokens: Some(200), legacy_token: Some(300), ..usual() },
             Self { signs_elsewhere_until: Some(150), ..usual() },
+            Self { late_node: Some(120), ..usual() },
             Self { backups: Some((400, 30)), ..usual() },
         ]
     }

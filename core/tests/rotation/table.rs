@@ -9,7 +9,8 @@ use chancery_core::ring::{
     Step, TokenLifetimes, WallTime,
 };
 use chancery_core::rotation::{
-    Guard, Observations, Overlap, Plan, PlanError, Policy, PolicyError, Settings, observe, plan,
+    ApiServer, Guard, Motion, Observations, Overlap, Plan, PlanError, Policy, PolicyError, Settings, observe,
+    plan,
 };
 use chancery_core::{Algorithm, KeyId, KeyRing};
 use serde_json::json;
@@ -49,6 +50,7 @@ fn hear(before: &KeyRing, said: Acknowledgement, seconds: u64) -> KeyRing {
         elapsed: Duration::from_secs(seconds),
         now: WallTime(1),
         acknowledgements: &acknowledgements,
+        expected_signers: &BTreeSet::new(),
         used_elsewhere: &BTreeSet::new(),
         tried: &BTreeMap::new(),
         allowed: TokenLifetimes::both(86_400),
@@ -278,4 +280,90 @@ fn every_guard_has_a_name_of_its_own() {
     let names: BTreeSet<&str> = Guard::ALL.iter().map(|guard| guard.as_str()).collect();
     assert_eq!(names.len(), Guard::ALL.len());
     assert!(Guard::ALL.is_sorted());
+}
+
+#[test]
+fn what_was_not_seen_holds_steps_back_by_name() {
+    let asked = begun().request(&Request::RotateNow).expect("a ring");
+    let activated = take(&asked, &[Step::Activate(kid(1))]);
+    let unseen = |signs| ApiServer { signs, unseen: Some("no answer".to_owned()), ..ApiServer::default() };
+    let shows = |signs| ApiServer { signs, verifies: [kid(0), kid(1)].into(), ..ApiServer::default() };
+    let moves = ApiServer { motion: Some(Motion::Unready), ..ApiServer::default() };
+    let with = |servers: &[(&str, ApiServer)]| Observations {
+        api_servers: servers.iter().map(|(name, server)| ((*name).to_owned(), server.clone())).collect(),
+        ..Observations::default()
+    };
+    let unknown_nodes = || Some("403".to_owned());
+    let uncounted = || Err("the census is not over".to_owned());
+    for (ring, observed, guard, why) in [
+        (&asked, with(&[("c", unseen(None))]), Guard::VerifierNotLoaded, "kube-apiserver of c is not seen"),
+        (&asked, with(&[("c", ApiServer::default())]), Guard::VerifierNotLoaded, "of c does not verify"),
+        (&asked, with(&[("c", moves)]), Guard::NodeInMotion, "node c is not ready"),
+        (&asked, Observations { unknown_nodes: unknown_nodes(), ..with(&[]) }, Guard::NodeInMotion, "403"),
+        (&activated, with(&[("c", unseen(None))]), Guard::SignedElsewhere, "of c signs with is not known"),
+        (&activated, with(&[("c", unseen(Some(kid(0))))]), Guard::SignedElsewhere, "of c signs with it"),
+        (&activated, with(&[("c", shows(Some(kid(0))))]), Guard::SignedElsewhere, "of c signs with it"),
+        (
+            &activated,
+            Observations { legacy_tokens: uncounted(), ..with(&[]) },
+            Guard::LegacyTokens,
+            "not over",
+        ),
+    ] {
+        let plan = plan(ring, &policy(), &observed);
+        let blocks = plan.blocked.iter().flat_map(|step| &step.blocks);
+        let said: Vec<String> =
+            blocks.filter(|block| block.guard == guard).map(ToString::to_string).collect();
+        assert!(said.iter().any(|said| said.contains(why)), "{guard} {why}: {plan}");
+    }
+    for seen in [shows(Some(kid(1))), unseen(Some(kid(1)))] {
+        let plan = plan(&activated, &policy(), &with(&[("c", seen)]));
+        assert!(!plan.guards().contains(&Guard::SignedElsewhere), "{plan}");
+    }
+}
+
+#[test]
+fn a_signer_that_nobody_has_heard_may_have_a_key_that_was_adopted() {
+    let adopted =
+        |number, signs| AdoptedKey { public_key: key(number).clone(), signs, custody: Custody::Held };
+    let ring = KeyRing::new().request(&Request::Adopt(vec![adopted(0, true), adopted(1, false)]));
+    let ring = ring.expect("an empty ring");
+    let late = || Observations {
+        expected_signers: BTreeSet::from(["a".to_owned(), "late".to_owned()]),
+        acknowledgements: BTreeMap::from([("a".to_owned(), said(&ring, "1", 60))]),
+        ..Observations::default()
+    };
+    let heard = || {
+        let mut heard = late();
+        heard.acknowledgements.insert("late".to_owned(), said(&ring, "1", 60));
+        heard
+    };
+    let retires = |ring: &KeyRing, observed: &Observations| {
+        let plan = plan(ring, &policy(), observed);
+        let retires = |step: &Step| *step == Step::Retire(kid(1));
+        let blocked = plan.blocked.iter().find(|blocked| retires(&blocked.step));
+        blocked.map_or_else(String::new, |blocked| {
+            blocked.blocks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        })
+    };
+    let (mut before, year) = (ring.clone(), Duration::from_secs(366 * 86_400));
+    observe(&mut before, &policy(), &late(), year);
+    let why = retires(&before, &late());
+    assert!(why.contains("SignerNotStopped: signer late was never heard"), "{why}");
+    assert_eq!(before.key(&kid(1)).expect("there").drained_seconds, 0);
+
+    let mut after = before.clone();
+    observe(&mut after, &policy(), &heard(), year);
+    assert!(retires(&after, &heard()).contains("TokensAlive"), "time begins when it is heard");
+    observe(&mut after, &policy(), &heard(), year);
+    assert_eq!(retires(&after, &heard()), "", "and then its tokens are dead");
+
+    let steps = [Step::Enter(key(2).clone()), Step::Publish(kid(2)), Step::Activate(kid(2))];
+    let made = take(&before, &[&steps[..], &[Step::Enter(key(3).clone()), Step::Publish(kid(3))]].concat());
+    let made = take(&made, &[Step::Activate(kid(3))]);
+    let plan = plan(&made, &policy(), &late());
+    let of = |number| plan.blocked.iter().find(|blocked| blocked.step == Step::Retire(kid(number)));
+    let waits = |number| of(number).expect("blocked").blocks.iter().any(|block| block.why.contains("late"));
+    assert!(waits(0) && waits(1), "{plan}");
+    assert!(!waits(2), "a key that the ring has made, nobody has without the ring: {plan}");
 }

@@ -16,7 +16,7 @@ use chancery_core::{Jwks, KeyRing};
 use crate::controller::{Controller, Stored};
 use crate::dice::Dice;
 use crate::edges::{Edge, Habit, RelyingParty};
-use crate::keys::{Number, key, number};
+use crate::keys::{ES256_KEY, Number, key, number};
 use crate::scene::{Rule, Scene};
 use crate::signer::Signer;
 
@@ -81,9 +81,12 @@ pub struct World {
 impl World {
     pub fn new(scene: Scene, seed: u64) -> Self {
         let policy = Rc::new(scene.policy());
-        let adopted = AdoptedKey { public_key: key(0).clone(), signs: true, custody: Custody::Held };
-        let ring = KeyRing::new().request(&Request::Adopt(vec![adopted])).expect("an empty ring takes keys");
-        let first = BTreeSet::from([0]);
+        let signing = AdoptedKey { public_key: key(0).clone(), signs: true, custody: Custody::Held };
+        let other =
+            |_| AdoptedKey { public_key: key(ES256_KEY).clone(), signs: false, custody: Custody::Elsewhere };
+        let adopted: Vec<AdoptedKey> = [signing].into_iter().chain(scene.late_node.map(other)).collect();
+        let first: BTreeSet<Number> = adopted.iter().map(|key| number(key.public_key.key_id())).collect();
+        let ring = KeyRing::new().request(&Request::Adopt(adopted)).expect("an empty ring takes keys");
         let habits = [
             Habit::Fixed(10),
             Habit::ReadsAgain { after: 12, cooldown: 2 },
@@ -93,7 +96,7 @@ impl World {
         let habits = habits.into_iter().take(if scene.has_pinned { 4 } else { 3 });
         let mut dice = Dice::new(seed);
         let mut signers: Vec<Signer> = (0..3).map(|n| Signer::new(format!("node-{n}"), 0)).collect();
-        signers[2].absent = dice.within(0, 20);
+        signers[2].absent = scene.late_node.unwrap_or_else(|| dice.within(0, 20));
         signers.iter_mut().for_each(|signer| signer.join_with(first.clone(), 0));
         let edge = Edge::of(first.clone());
         let mut world = Self {
@@ -248,6 +251,11 @@ impl World {
                 self.issue(signed, lifetime, is_external);
             }
         }
+        let is_late = self.scene.late_node.is_some() && !self.acknowledgements.contains_key("node-2");
+        if is_late && self.dice.in_thousand(500) {
+            let lifetime = self.dice.within(1, self.scene.external);
+            self.issue(Some(ES256_KEY), lifetime, true);
+        }
         if let Some(until) = self.scene.signs_elsewhere_until {
             let signs = self.tick < until;
             if signs && self.dice.in_thousand(500) {
@@ -255,7 +263,7 @@ impl World {
             }
             let verifies = self.stored.ring.verification_keys().map(|key| key.public_key.key_id().clone());
             let signs = signs.then(|| key(0).key_id().clone());
-            let node = ApiServer { verifies: verifies.collect(), signs, motion: None };
+            let node = ApiServer { verifies: verifies.collect(), signs, motion: None, unseen: None };
             self.nodes.insert("before-the-ring".to_owned(), node);
         }
     }
@@ -280,7 +288,8 @@ impl World {
         let was = self.nodes.get(&name).and_then(|node| node.motion);
         if was != motion || signer.is_reachable() && self.dice.in_thousand(500) {
             let verifies = signer.verified_with().iter().map(|number| key(*number).key_id().clone());
-            self.nodes.insert(name, ApiServer { verifies: verifies.collect(), signs: None, motion });
+            let node = ApiServer { verifies: verifies.collect(), motion, ..ApiServer::default() };
+            self.nodes.insert(name, node);
         }
     }
 

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use chancery_cluster::access::ClusterChoice;
 use chancery_core::lint::Finding;
+use chancery_core::token::TokenFacts;
 use chancery_core::{IssuerUrl, KeyId};
 
 use super::sources::finding;
 use super::{Look, Workload};
 use crate::config::IssuerConfig;
-use crate::minted_token::MintedToken;
+use crate::minted_token::mint as mint_token;
 use crate::source::SourceKind;
 
 /// Mints a token and compares it.
@@ -40,7 +41,7 @@ pub(super) async fn look(
     }
 }
 
-async fn mint(config: &IssuerConfig, base: &Path, workload: &Workload) -> Result<MintedToken, String> {
+async fn mint(config: &IssuerConfig, base: &Path, workload: &Workload) -> Result<TokenFacts, String> {
     let kubeconfig = config.sources.iter().find_map(|source| match &source.value.kind {
         SourceKind::KubeApiserver(source) => Some((source.kubeconfig.as_deref(), source.context.as_deref())),
         _ => None,
@@ -48,10 +49,10 @@ async fn mint(config: &IssuerConfig, base: &Path, workload: &Workload) -> Result
     let (kubeconfig, context) = kubeconfig.unwrap_or_default();
     let client = ClusterChoice { kubeconfig, context, base }.client().await;
     let client = client.map_err(|e| crate::error_chain(&e))?;
-    MintedToken::mint(client, workload).await
+    mint_token(client, workload).await
 }
 
-fn judge(minted: &MintedToken, issuer: &IssuerUrl, visible: &[KeyId]) -> Vec<Finding> {
+fn judge(minted: &TokenFacts, issuer: &IssuerUrl, visible: &[KeyId]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if minted.issuer != issuer.as_str() {
         let message = format!("tokens name the issuer {}; expected {issuer}, byte for byte", minted.issuer);
@@ -74,14 +75,18 @@ mod tests {
     fn issuer_and_key_must_be_those_that_the_world_sees() {
         let kid: KeyId = "JHJehTTTZlsspKHT-GaJxK7Kd1NQgZJu3fyK6K_QDYU".parse().unwrap();
         let issuer: IssuerUrl = "https://id.example.com/a".parse().unwrap();
-        let rules = |minted: &MintedToken, visible: &[KeyId]| -> Vec<&str> {
+        let rules = |minted: &TokenFacts, visible: &[KeyId]| -> Vec<&str> {
             judge(minted, &issuer, visible).iter().map(|finding| finding.rule).collect()
         };
-        let good =
-            MintedToken { issuer: issuer.to_string(), kid: kid.to_string(), algorithm: "RS256".to_owned() };
+        let good = TokenFacts {
+            issuer: issuer.to_string(),
+            kid: kid.to_string(),
+            algorithm: "RS256".to_owned(),
+            ..TokenFacts::default()
+        };
         assert_eq!(rules(&good, std::slice::from_ref(&kid)), Vec::<&str>::new());
         assert_eq!(rules(&good, &[]), ["token-key-invisible"]);
-        let slash = MintedToken { issuer: "https://id.example.com/a/".to_owned(), ..good };
+        let slash = TokenFacts { issuer: "https://id.example.com/a/".to_owned(), ..good };
         assert_eq!(rules(&slash, &[kid]), ["token-issuer-differs"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::conditions::UNANNOUNCED;
 use crate::conditions::{ConditionStore, ConditionType, INCOMPLETE, Subject, Verdict};
 use crate::metrics::{Metrics, SourceLabels};
 #[cfg(feature = "kube")]
-use crate::minted_token::MintedToken;
+use chancery_core::token::TokenFacts;
 
 /// Where the readings of one issuer's sources are told. By default nowhere, for commands that look once.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct SourceHealth(Option<Operators>);
 #[cfg(feature = "kube")]
 pub(crate) trait CanaryJudge: std::fmt::Debug + Send + Sync {
     /// What there is to say of the key that `source` signs with; nothing before anything is published.
-    fn judge(&self, source: &SourceId, canary: Result<MintedToken, String>) -> Option<Verdict>;
+    fn judge(&self, source: &SourceId, canary: Result<TokenFacts, String>) -> Option<Verdict>;
 
     /// Forgets a source that is gone.
     fn forget(&self, source: &SourceId);
@@ -64,7 +64,7 @@ impl SourceHealth {
 
     /// A canary of the source was minted, or could not be.
     #[cfg(feature = "kube")]
-    pub(super) fn canary(&self, source: &SourceId, canary: Result<MintedToken, String>) {
+    pub(super) fn canary(&self, source: &SourceId, canary: Result<TokenFacts, String>) {
         let Some(operators) = &self.0 else { return };
         let Some(judge) = &operators.signing_keys else { return };
         let Some(verdict) = judge.judge(source, canary) else { return };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chancery_cluster::access::{AccessError, ClusterChoice, client, watching_client};
+use chancery_cluster::api_server::discovery;
 use futures_util::StreamExt as _;
 use futures_util::future::{AbortHandle, Abortable, abortable};
 use futures_util::stream::FuturesUnordered;
@@ -24,11 +25,7 @@ use super::objects::Objects;
 use super::reporter::SourceReporter;
 use crate::minted_token::Workload;
 
-mod discovery;
 mod replica;
-
-/// The name that the certificate of every API server carries, whatever its address.
-const SERVER_NAME: &str = "kubernetes.default.svc";
 
 /// How long a cluster may take to say which replicas it has.
 const LISTING: Duration = Duration::from_secs(10);
@@ -113,7 +110,7 @@ impl KubeApiserver {
             None
         };
         cluster.tls_server_name = match replicas {
-            Some(_) => Some(SERVER_NAME.to_owned()),
+            Some(_) => Some(discovery::SERVER_NAME.to_owned()),
             None => config.tls_server_name.clone().or(cluster.tls_server_name),
         };
         // A replica in trouble is asked again in its own time.

@@ -8,7 +8,7 @@ use super::SourceEvent;
 use super::health::SourceHealth;
 use super::parts::Listing;
 #[cfg(feature = "kube")]
-use crate::minted_token::MintedToken;
+use chancery_core::token::TokenFacts;
 
 /// The voice of one source. A receiver that is gone is not noticed here: it ends [`Source::run`](super::Source::run).
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl SourceReporter {
 
     /// Says with which key the source signs, or why that is not known.
     #[cfg(feature = "kube")]
-    pub fn canary(&self, canary: Result<MintedToken, String>) {
+    pub fn canary(&self, canary: Result<TokenFacts, String>) {
         self.health.canary(&self.source, canary);
     }
 

@@ -1,23 +1,14 @@
 //! What the kube-apiserver of this node shows of itself: whether it is ready, the keys it verifies with, the key it signs with.
-//!
-//! It is asked at its own address: what a balancer's other servers show says nothing of this one. The key that signs is that of
-//! a token which it has just issued, for an audience that nobody has and an account that needs no rights; the token is dropped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chancery_cluster::access::{AccessError, ClusterChoice, client, explain};
-use chancery_cluster::limits;
-use chancery_core::jwks::{JwksError, ObservedJwks};
+use chancery_cluster::access::{AccessError, ClusterChoice};
+use chancery_cluster::api_server::{ApiServer, Canary, Unanswered};
 use chancery_core::rollout::NodeKeys;
 use chancery_core::{KeyId, PublicKey};
-use http::{Request, Uri};
-use kube::Client;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use http::Uri;
 
 /// Whom the tokens are for.
 const AUDIENCE: &str = "chancery.dev/key-files";
@@ -39,17 +30,12 @@ pub struct ApiServerPlace {
 }
 
 /// One kube-apiserver.
+#[derive(Debug)]
 pub(super) struct NodeApiServer {
-    client: Client,
+    asked: ApiServer,
     server: Uri,
     account: (String, String),
     longest: Duration,
-}
-
-impl std::fmt::Debug for NodeApiServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeApiServer").field("server", &self.server).finish_non_exhaustive()
-    }
 }
 
 /// What one look showed.
@@ -61,32 +47,16 @@ pub(super) enum Shown {
     NotReady(String),
 }
 
-/// The answer to a TokenRequest.
-#[derive(Deserialize)]
-struct Given {
-    status: GivenStatus,
-}
-
-#[derive(Deserialize)]
-struct GivenStatus {
-    token: String,
-}
-
 impl NodeApiServer {
     /// Nothing is asked yet. `longest` is the longest lifetime of tokens for the outside that the policy allows.
     pub async fn open(place: &ApiServerPlace, longest: Duration) -> Result<Self, ApiServerError> {
-        if place.server.scheme_str() != Some("https") {
-            return Err(ApiServerError::NoHttps(place.server.to_string()));
-        }
         let choice = ClusterChoice {
             kubeconfig: Some(&place.kubeconfig),
             context: place.context.as_deref(),
             base: Path::new(""),
         };
-        let mut config = choice.config().await?;
-        config.cluster_url = place.server.clone();
-        let client = client(config)?;
-        Ok(Self { client, server: place.server.clone(), account: place.account.clone(), longest })
+        let asked = ApiServer::open(&choice, &place.server, None).await?;
+        Ok(Self { asked, server: place.server.clone(), account: place.account.clone(), longest })
     }
 
     /// Asks it.
@@ -94,17 +64,17 @@ impl NodeApiServer {
     /// # Errors
     /// When it answers, and not with what was asked for.
     pub async fn look(&self) -> Result<Shown, ApiServerError> {
-        match self.ask().await {
-            Ok((keys, shown)) => Ok(Shown::Keys { keys, shown }),
-            Err(Failed::NotReady(why)) => Ok(Shown::NotReady(why)),
-            Err(Failed::Refused(why)) => Err(why),
-        }
+        let problem = match self.ask().await {
+            Ok((keys, shown)) => return Ok(Shown::Keys { keys, shown }),
+            Err(Problem::Unanswered(Unanswered::NotReady(why))) => return Ok(Shown::NotReady(why)),
+            Err(problem) => problem,
+        };
+        Err(ApiServerError::Problem { server: self.server.to_string(), problem })
     }
 
-    async fn ask(&self) -> Result<(NodeKeys, BTreeMap<KeyId, PublicKey>), Failed> {
-        self.get("/readyz").await?;
-        let jwks = ObservedJwks::parse(self.get("/openid/v1/jwks").await?.as_bytes());
-        let jwks = jwks.map_err(|problem| self.refused(Problem::Jwks(problem)))?;
+    async fn ask(&self) -> Result<(NodeKeys, BTreeMap<KeyId, PublicKey>), Problem> {
+        self.asked.get("/readyz").await?;
+        let jwks = self.asked.jwks().await?;
         let shown: BTreeMap<KeyId, PublicKey> =
             jwks.keys().map(|key| (key.key_id().clone(), key.clone())).collect();
         let signs = self.signs().await?;
@@ -112,72 +82,25 @@ impl NodeApiServer {
     }
 
     /// The key id of a token that it issues now.
-    async fn signs(&self) -> Result<KeyId, Failed> {
-        let (namespace, name) = &self.account;
-        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+    async fn signs(&self) -> Result<KeyId, Problem> {
+        let (namespace, account) = &self.account;
         let seconds = self.longest.saturating_add(BEYOND).as_secs();
-        let body = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": { "audiences": [AUDIENCE], "expirationSeconds": seconds },
-        });
-        let request = Request::post(&path).header(http::header::CONTENT_TYPE, "application/json");
-        let answer = self.send(&path, request.body(body.to_string().into_bytes())).await?;
-        let unreadable = |problem| self.refused(Problem::Token(problem));
-        let Given { status } = serde_json::from_str(&answer).map_err(|_| unreadable("the answer"))?;
-        let part = |number: usize| -> Option<Value> {
-            let bytes = URL_SAFE_NO_PAD.decode(status.token.split('.').nth(number)?).ok()?;
-            serde_json::from_slice(&bytes).ok()
-        };
-        let (header, claims) = part(0).zip(part(1)).ok_or_else(|| unreadable("the token"))?;
-        let kid = header.get("kid").and_then(Value::as_str).and_then(|kid| kid.parse().ok());
-        let time = |name| claims.get(name).and_then(Value::as_u64);
-        let lifetime = time("exp").zip(time("iat")).and_then(|(exp, iat)| exp.checked_sub(iat));
-        let (kid, lifetime) = kid.zip(lifetime).ok_or_else(|| unreadable("the header and the claims"))?;
-        if lifetime > self.longest.as_secs() {
-            return Err(self.refused(Problem::TooLong { lifetime, longest: self.longest.as_secs() }));
+        let minted = self.asked.mint(&Canary { namespace, account, audience: AUDIENCE, seconds }).await?;
+        let kid = minted.kid.parse().ok();
+        let (kid, lifetime) = kid.zip(minted.lifetime()).ok_or(Problem::Token)?;
+        let longest = self.longest.as_secs();
+        if lifetime > longest {
+            return Err(Problem::TooLong { lifetime, longest });
         }
         Ok(kid)
     }
-
-    async fn get(&self, path: &str) -> Result<String, Failed> {
-        self.send(path, Request::get(path).body(Vec::new())).await
-    }
-
-    async fn send(&self, path: &str, request: http::Result<Request<Vec<u8>>>) -> Result<String, Failed> {
-        let request = request.map_err(|error| self.refused(Problem::Request(error.to_string())))?;
-        let late = || Failed::NotReady(format!("no answer to {path} within {} s", limits::CALL.as_secs()));
-        let answer = tokio::time::timeout(limits::CALL, self.client.request_text(request)).await;
-        answer.map_err(|_| late())?.map_err(|error| match &error {
-            kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
-                let (path, problem) = (path.to_owned(), explain(&error));
-                self.refused(Problem::Answer { path, problem })
-            }
-            error => Failed::NotReady(format!("{path}: {}", explain(error))),
-        })
-    }
-
-    fn refused(&self, problem: Problem) -> Failed {
-        Failed::Refused(ApiServerError::Problem { server: self.server.to_string(), problem })
-    }
-}
-
-/// Why a look showed nothing.
-enum Failed {
-    NotReady(String),
-    Refused(ApiServerError),
 }
 
 /// Why a kube-apiserver cannot be asked, or is not fit for this.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApiServerError {
-    /// Its address.
-    #[error(
-        "{0} is not the address of a kube-apiserver; expected this node's own, such as https://10.0.0.1:6443"
-    )]
-    NoHttps(String),
-    /// The kubeconfig.
+    /// The address or the kubeconfig.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// What it says.
@@ -194,25 +117,12 @@ pub enum ApiServerError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The request cannot be made.
-    #[error("the request cannot be made: {0}")]
-    Request(String),
-    /// It refuses.
-    #[error(
-        "{path} was refused; the account needs get of /readyz and /openid/v1/jwks, and create of serviceaccounts/token: {problem}"
-    )]
-    Answer {
-        /// What was asked for.
-        path: String,
-        /// What it said.
-        problem: String,
-    },
-    /// Its JWKS.
-    #[error("/openid/v1/jwks cannot be read: {0}")]
-    Jwks(JwksError),
+    /// It does not say it.
+    #[error("{0}; the account needs get of /readyz and /openid/v1/jwks, and create of serviceaccounts/token")]
+    Unanswered(#[from] Unanswered),
     /// Its token.
-    #[error("{0} of a TokenRequest cannot be read; expected a token of Kubernetes")]
-    Token(&'static str),
+    #[error("a token that it issues names no key, or not how long it lives; expected a token of Kubernetes")]
+    Token,
     /// Its tokens live too long.
     #[error(
         "it issues tokens of {lifetime} s, and the policy allows {longest} s; set its --service-account-max-token-expiration, or longer `lifetimes`"

@@ -15,7 +15,9 @@ use chancery_keygen::KeySpec;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 
+use super::api_servers::ApiServersConfig;
 use super::canary::config::{CanaryConfig, CanaryConfigError};
+use super::census::CensusConfig;
 use super::custody::CustodyConfig;
 use super::schedule::{ScheduleConfig, ScheduleError};
 use super::times::Time;
@@ -39,6 +41,10 @@ pub struct RotationConfig {
     pub visibility: Option<CellStoreConfig>,
     /// Every signer there should be, and where it is heard; in the ring's own place when nothing is said.
     pub signers: BTreeMap<String, Option<CellStoreConfig>>,
+    /// The kube-apiservers that are looked at.
+    pub api_servers: Option<ApiServersConfig>,
+    /// The cluster in which copies of tokens are counted.
+    pub census: Option<CensusConfig>,
     /// What is made.
     pub key: KeySpec,
     /// What core decides by.
@@ -62,6 +68,8 @@ struct RotationFile {
     keys: CustodyConfig,
     visibility: Option<CellStoreConfig>,
     signers: Vec<ExpectedSigner>,
+    api_servers: Option<ApiServersConfig>,
+    census: Option<CensusConfig>,
     #[serde(default)]
     schedule: ScheduleConfig,
     #[serde(default, deserialize_with = "key_spec")]
@@ -141,12 +149,17 @@ impl RotationConfig {
                 return Err(refused(Refusal::TwoSigners(name)));
             }
         }
+        if let Some(name) = file.api_servers.as_ref().and_then(ApiServersConfig::twice) {
+            return Err(refused(Refusal::TwoApiServers(name.to_owned())));
+        }
         Ok(Self {
             issuer: file.issuer,
             ring: file.ring,
             keys: file.keys,
             visibility: file.visibility,
             signers,
+            api_servers: file.api_servers,
+            census: file.census,
             key: file.key,
             policy,
             canaries: file.canaries,
@@ -236,6 +249,9 @@ pub enum Refusal {
         "two signers are called {0:?}; expected a name of its own for each, as it is given with `chancery signer --name`"
     )]
     TwoSigners(String),
+    /// A kube-apiserver twice.
+    #[error("two `servers` of `apiServers` are called {0:?}; expected the name of its node for each")]
+    TwoApiServers(String),
 }
 
 #[cfg(test)]
@@ -271,6 +287,11 @@ signers: [{ name: a }, { name: b, acknowledgements: { directory: b } }]
         assert!(refused("canaries: [{ name: x, audience: x }]").contains("canary x is asked nowhere"));
         let one = "{ name: x, audience: x, oidc: { url: 'https://x/' } }";
         assert!(refused(&format!("canaries: [{one}, {one}]")).contains("two canaries"));
+        let servers = |servers: &str| refused(&format!("apiServers: {{ kubeconfig: k, {servers} }}"));
+        assert!(servers("servers: [{ name: a, server: 'http://a' }]").contains("not the address"));
+        assert!(servers("serviceAccount: default").contains("kube-system/default"));
+        let one = "{ name: a, server: 'https://10.0.0.1:6443' }";
+        assert!(servers(&format!("servers: [{one}, {one}]")).contains("two `servers`"));
         let twice = SHORTEST.replace("name: b", "name: a");
         assert!(
             RotationConfig::parse(&twice, Path::new("")).unwrap_err().to_string().contains("two signers")

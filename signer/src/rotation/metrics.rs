@@ -11,6 +11,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+mod observed;
+
+use observed::ObservedMetrics;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KeyLabels {
     kid: String,
@@ -47,6 +51,7 @@ pub struct RotationMetrics {
     steps: Counter,
     lost: Counter,
     failures: Counter,
+    observed: ObservedMetrics,
 }
 
 impl Default for RotationMetrics {
@@ -64,6 +69,7 @@ impl Default for RotationMetrics {
             steps: Counter::default(),
             lost: Counter::default(),
             failures: Counter::default(),
+            observed: ObservedMetrics::default(),
         };
         metrics.register();
         metrics
@@ -105,6 +111,11 @@ impl RotationMetrics {
         }
     }
 
+    /// What was observed when that plan was made.
+    pub(super) fn show_observed(&self, ring: &KeyRing, policy: &Policy, observed: &Observations) {
+        self.observed.show(ring, policy, observed);
+    }
+
     pub(super) fn stepped(&self) {
         self.steps.inc();
     }
@@ -130,6 +141,7 @@ impl RotationMetrics {
 
     fn register(&mut self) {
         let registry = &mut self.registry;
+        self.observed.register(registry);
         registry.register("key_state", "The keys of the ring and their states", self.state.clone());
         registry.register("epoch", "How many activations and resets there were", self.epoch.clone());
         registry.register(

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::config::RotationConfig;
+use super::feed::FeedError;
+use super::feeds::Feeds;
 use crate::acknowledgement::{SCHEMA as ACKNOWLEDGEMENT, subject};
 use crate::vault::KeyVault;
 
@@ -43,6 +45,7 @@ pub struct Observer {
     /// Keys in custody of which the ring knows nothing yet: their public halves, or why they cannot be opened.
     newcomers: BTreeMap<KeyId, Result<PublicKey, String>>,
     calendar: Option<Calendar>,
+    feeds: Feeds,
 }
 
 /// What was found.
@@ -61,7 +64,7 @@ impl Observer {
     ///
     /// # Errors
     /// When one of them cannot be.
-    pub async fn open(config: &RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, CellStoreError> {
+    pub async fn open(config: &RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, ObserverError> {
         let base = &config.base;
         let open = async |place: &CellStoreConfig| place.open(base, StoreMode::ReadOnly).await;
         let mut heard = BTreeMap::new();
@@ -85,6 +88,7 @@ impl Observer {
             vault,
             newcomers: BTreeMap::new(),
             calendar: config.calendar.clone(),
+            feeds: Feeds::begin(config).await?,
         })
     }
 
@@ -95,7 +99,7 @@ impl Observer {
         let visibility = self.look(&mut troubles).await;
         let (held, keys) = self.custody(ring, &mut troubles).await;
         let now = WallTime(u64::try_from(Timestamp::now().as_second()).unwrap_or_default());
-        let observations = Observations {
+        let mut observations = Observations {
             now,
             acknowledgements,
             expected_signers: self.expected.clone(),
@@ -104,6 +108,7 @@ impl Observer {
             calendar: self.calendar.as_ref().and_then(|calendar| calendar.next_due(ring.activated(), now)),
             ..Observations::default()
         };
+        self.feeds.add_to(&mut observations, ring, &mut troubles).await;
         Observed { observations, held, troubles }
     }
 
@@ -191,6 +196,18 @@ impl Observer {
     pub fn know(&mut self, key: PublicKey) {
         self.newcomers.insert(key.key_id().clone(), Ok(key));
     }
+}
+
+/// Why what a policy names cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserverError {
+    /// A place for documents cannot be opened.
+    #[error(transparent)]
+    Place(#[from] CellStoreError),
+    /// A cluster cannot be reached.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
 }
 
 fn is_new(ring: &KeyRing, kid: &KeyId) -> bool {

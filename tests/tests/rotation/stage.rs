@@ -2,7 +2,7 @@
 
 use std::fs::{Permissions, create_dir, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -29,12 +29,24 @@ pub const PATH: &str = "/a";
 /// Keys are made, sealed, opened by three and seen from outside, on a busy machine.
 const LONG: Duration = Duration::from_secs(180);
 
+/// How the signers are run.
+#[derive(Clone, Copy)]
+pub struct Conduct {
+    /// Whether they rotate as well.
+    pub rotate: bool,
+    /// After how long the kube-apiserver of each asks for keys again.
+    pub refresh_hints: [&'static str; 3],
+}
+
 /// Everything that runs. The servers are dropped before what they use.
 pub struct Stage {
     pub servers: Vec<KubeApiserver>,
     pub signers: Vec<SignerProcess>,
     pub issuer: IssuerService,
     pub site: Site,
+    /// What every kube-apiserver was started from, but for its socket.
+    pub cluster: Cluster,
+    conduct: Conduct,
     ring: Cell<KeyRing>,
     nodes: Vec<Scratch>,
     dir: Scratch,
@@ -44,6 +56,11 @@ pub struct Stage {
 impl Stage {
     /// A ring with one key, and everybody running.
     pub async fn start() -> Result<Self> {
+        Self::conducted(Conduct { rotate: true, refresh_hints: ["5s"; 3] }).await
+    }
+
+    /// The same with signers that are run so.
+    pub async fn conducted(conduct: Conduct) -> Result<Self> {
         let dir = Scratch::new("rotation")?;
         for name in ["ring", "keys"] {
             create_dir(dir.join(name))?;
@@ -62,14 +79,14 @@ impl Stage {
         let schema = Schema { name: KeyRing::DOCUMENT, version: KeyRing::DOCUMENT_VERSION };
         let ring = store.cell(&site.url(PATH), schema);
         let issuer = site.start_ready().await?;
-        let mut stage =
-            Self { servers: Vec::new(), signers: Vec::new(), issuer, site, ring, nodes, dir, policy };
+        let cluster = Cluster::new(Etcd::shared().await?.url(), &site.url(PATH), &dir.join("none"))?;
+        let (servers, signers) = (Vec::new(), Vec::new());
+        let mut stage = Self { servers, signers, issuer, site, cluster, conduct, ring, nodes, dir, policy };
         for number in 0..NAMES.len() {
             let signer = stage.signer(number).await?;
             stage.signers.push(signer);
         }
-        let etcd = Etcd::shared().await?;
-        let cluster = Cluster::new(etcd.url(), &stage.issuer_url(), &stage.dir.join("none"))?;
+        let cluster = &stage.cluster;
         let clusters =
             stage.nodes.iter().map(|node| cluster.clone().signing_endpoint(&node.join("signer.sock")));
         let clusters: Vec<Cluster> = clusters.collect();
@@ -96,12 +113,12 @@ impl Stage {
             ["--vault-dir", &keys],
             ["--passphrase-file", &passphrase],
             ["--state-dir", &state],
-            ["--rotation-policy", &policy],
             ["--api-audience", API_AUDIENCE],
             ["--max-token-expiration", "600s"],
-            ["--refresh-hint", "5s"],
+            ["--refresh-hint", self.conduct.refresh_hints[number]],
         ];
-        SignerProcess::start(node, &self.issuer_url(), &arguments.concat()).await
+        let rotates: &[&str] = if self.conduct.rotate { &["--rotation-policy", &policy] } else { &[] };
+        SignerProcess::start(node, &self.issuer_url(), &[&arguments.concat()[..], rotates].concat()).await
     }
 
     /// Freezes a signer, which does not happen to hold the lock of the shared ring: a rotation would only be delayed by that, but
@@ -124,6 +141,11 @@ impl Stage {
             Ok(false)
         })
         .await
+    }
+
+    /// The folder of everything, and the rotation policy, to be changed while nobody reads it.
+    pub fn files(&self) -> (&Scratch, &Path) {
+        (&self.dir, &self.policy)
     }
 
     /// Runs `chancery ring VERB --policy FILE` with further arguments.

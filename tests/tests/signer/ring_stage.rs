@@ -112,6 +112,7 @@ impl RingStage {
             elapsed: Duration::ZERO,
             now: WallTime(1),
             acknowledgements: &BTreeMap::new(),
+            expected_signers: &BTreeSet::new(),
             used_elsewhere: &BTreeSet::new(),
             tried: &BTreeMap::new(),
             allowed: TokenLifetimes::both(86_400),

@@ -59,10 +59,7 @@ fn alive(guards: &Guards<'_>, key: &RingKey, longest: Duration) -> Vec<Block> {
         let why = format!("its last token may live for {left} s more");
         blocks.push(Block::new(Guard::TokensAlive, why));
     }
-    if let Some(number) = guards.observed.legacy_tokens.get(kid).filter(|number| **number > 0) {
-        let why = format!("{number} Secrets hold tokens of it that do not expire; replace them");
-        blocks.push(Block::new(Guard::LegacyTokens, why));
-    }
+    blocks.extend(copied(guards, key));
     if let Some(ago) = guards.observed.last_use.get(kid).filter(|ago| **ago < settings.quiet) {
         let why = format!("a token of it was in use {} s ago", ago.as_secs());
         blocks.push(Block::new(Guard::SeenInUse, why));
@@ -79,16 +76,40 @@ fn signers(guards: &Guards<'_>, key: &RingKey) -> Vec<Block> {
         );
         Block::new(Guard::SignerNotStopped, why)
     });
-    signers.collect()
+    // A key that the ring has made, a signer has only together with the ring; one that was adopted lay on its machine before.
+    let expected = &guards.observed.expected_signers;
+    let unheard = if key.adopted { guards.ring.unheard(expected) } else { Vec::new() };
+    let unheard = unheard.into_iter().map(|name| {
+        let why =
+            format!("signer {name} was never heard, and may have it from before; start it, or take it off");
+        Block::new(Guard::SignerNotStopped, why)
+    });
+    signers.chain(unheard).collect()
 }
 
-/// Those that are no signers of the ring, and sign with a key.
+/// Those that are no signers of the ring, and sign with a key or may.
 fn others(guards: &Guards<'_>, key: &RingKey) -> Vec<Block> {
     let nodes = guards.observed.api_servers.iter();
-    let elsewhere = nodes.filter(|(_, node)| node.signs.as_ref() == Some(key.kid())).map(|(name, _)| {
-        Block::new(Guard::SignedElsewhere, format!("kube-apiserver of {name} signs with it"))
+    let elsewhere = nodes.filter_map(|(name, node)| match (&node.signs, &node.unseen) {
+        (Some(kid), _) if kid == key.kid() => Some(format!("kube-apiserver of {name} signs with it")),
+        (None, Some(why)) => Some(format!("what kube-apiserver of {name} signs with is not known: {why}")),
+        _ => None,
     });
-    elsewhere.collect()
+    elsewhere.map(|why| Block::new(Guard::SignedElsewhere, why)).collect()
+}
+
+/// Copies of its tokens that outlive what is known of them.
+fn copied(guards: &Guards<'_>, key: &RingKey) -> Option<Block> {
+    let why = match &guards.observed.legacy_tokens {
+        Ok(found) => {
+            let number = found.get(key.kid()).filter(|number| **number > 0)?;
+            format!(
+                "a census found {number} of its tokens that live on; `chancery ring census` names them; replace them"
+            )
+        }
+        Err(why) => format!("whether copies of its tokens live on is not known: {why}"),
+    };
+    Some(Block::new(Guard::LegacyTokens, why))
 }
 
 /// Destroys private halves that nothing will be signed with.

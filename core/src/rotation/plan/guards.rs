@@ -81,18 +81,19 @@ impl Guards<'_> {
                 without.insert(name);
             }
         }
-        let signers = self.ring.signers().map(|(name, _)| name);
-        let known: BTreeSet<&str> = signers.chain(self.ring.forgotten()).collect();
-        let expected = self.observed.expected_signers.iter().map(String::as_str);
-        for name in expected.filter(|name| !known.contains(name)) {
+        for name in self.ring.unheard(&self.observed.expected_signers) {
             without.insert(name);
             blocks.push(Block::new(Guard::SignerNotLoaded, format!("signer {name} was never heard")));
         }
         // What a signer has not loaded, its own kube-apiserver cannot have.
         let waits = |name: &str| !without.contains(name);
         for (name, node) in self.observed.api_servers.iter().filter(|(name, _)| waits(name)) {
-            if node.motion.is_none() && !node.verifies.contains(kid) {
-                let why = format!("kube-apiserver of {name} does not verify with it");
+            let why = match &node.unseen {
+                Some(unseen) => format!("kube-apiserver of {name} is not seen: {unseen}"),
+                None if node.verifies.contains(kid) => continue,
+                None => format!("kube-apiserver of {name} does not verify with it"),
+            };
+            if node.motion.is_none() {
                 blocks.push(Block::new(Guard::VerifierNotLoaded, why));
             }
         }
@@ -102,8 +103,10 @@ impl Guards<'_> {
     /// Whether no node comes, goes or changes.
     pub fn nodes_rest(&self) -> Vec<Block> {
         let moving = self.observed.api_servers.iter().filter_map(|(name, node)| Some((name, node.motion?)));
-        let why = moving.map(|(name, motion)| format!("node {name} is {motion}"));
-        why.map(|why| Block::new(Guard::NodeInMotion, why)).collect()
+        let moving = moving.map(|(name, motion)| format!("node {name} is {motion}"));
+        let unknown = self.observed.unknown_nodes.iter();
+        let unknown = unknown.map(|why| format!("which nodes there are is not known: {why}"));
+        moving.chain(unknown).map(|why| Block::new(Guard::NodeInMotion, why)).collect()
     }
 
     /// Whether every relying party that is to try it has accepted the key. One that reads keys at its start alone has to be

@@ -60,12 +60,13 @@ impl World {
             acknowledgements: self.acknowledgements.clone(),
             expected_signers: alive.map(|signer| signer.name.clone()).collect(),
             api_servers: self.nodes.clone(),
+            unknown_nodes: None,
             visibility: Ok(self.record.get_or_insert_with(|| self.visibility.record()).clone()),
             canaries: BTreeMap::new(),
             last_use: last_use
                 .map(|(number, at)| (kid(*number), Duration::from_secs((self.tick - at) * 60)))
                 .collect(),
-            legacy_tokens: legacy.map(|_| (kid(0), 1)).into_iter().collect(),
+            legacy_tokens: Ok(legacy.map(|_| (kid(0), 1)).into_iter().collect()),
             held: self.held.iter().rev().take(4).map(|number| key(*number).clone()).collect(),
             calendar: self.scene.window.map(|window| self.next_due(window, ring, now)),
         }

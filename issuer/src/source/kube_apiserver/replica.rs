@@ -12,7 +12,7 @@ use kube::client::Body;
 use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
-use crate::minted_token::{MintedToken, Workload};
+use crate::minted_token::{Workload, mint};
 use crate::source::parts::Listing;
 use crate::source::reporter::SourceReporter;
 
@@ -73,7 +73,7 @@ impl Replica {
     /// Finds out with which key it signs, if anybody wants to know.
     async fn send_canary(&self, reporter: &SourceReporter) {
         let Some(workload) = self.canary.as_ref().filter(|_| reporter.wants_canaries()) else { return };
-        let minted = timeout(ANSWER_TIMEOUT, MintedToken::mint(self.client.clone(), workload)).await;
+        let minted = timeout(ANSWER_TIMEOUT, mint(self.client.clone(), workload)).await;
         let silent = || Err(format!("no answer to a TokenRequest within {} s", ANSWER_TIMEOUT.as_secs()));
         reporter.canary(minted.unwrap_or_else(|_| silent()));
     }

@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 /// Where the API servers register themselves.
-pub(super) const NAMESPACE: &str = "default";
+pub const NAMESPACE: &str = "default";
 
 /// Of the slices there, those of the Service `kubernetes`.
-pub(super) const LABELS: &str = "kubernetes.io/service-name=kubernetes";
+pub const LABELS: &str = "kubernetes.io/service-name=kubernetes";
+
+/// The name that the certificate of every API server carries, whatever its address.
+pub const SERVER_NAME: &str = "kubernetes.default.svc";
 
 /// The URL of every endpoint at the port `https`. One that is not ready is among them: it may be restarting, and
 /// leaves when its lease in the store runs out.
-pub(super) fn replicas<'a>(slices: impl Iterator<Item = &'a EndpointSlice>) -> BTreeSet<String> {
+pub fn replicas<'a>(slices: impl Iterator<Item = &'a EndpointSlice>) -> BTreeSet<String> {
     slices.flat_map(replicas_of).collect()
 }
 
