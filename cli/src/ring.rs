@@ -13,6 +13,7 @@ mod begin;
 mod export;
 mod files;
 mod follow;
+mod import;
 mod look;
 mod plan;
 mod request;
@@ -25,6 +26,8 @@ pub enum Command {
     Init(begin::InitArgs),
     /// Take over the keys of a running cluster, with their key ids
     Adopt(begin::AdoptArgs),
+    /// Take keys that were made on a machine without a network, for later rotations
+    Import(import::Args),
     /// Show the keys, their states and ages, the signers, and what is waited for
     Status(status::Args),
     /// Show what is to be done now, and what is in the way of the rest
@@ -75,6 +78,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
         match command {
             Command::Init(args) => begin::init(args).await,
             Command::Adopt(args) => begin::adopt(args).await,
+            Command::Import(args) => import::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Plan(args) => return plan::run(args).await,
             Command::Run(_) | Command::Files(_) => Ok(()),

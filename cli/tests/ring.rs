@@ -260,6 +260,7 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
         "reset",
         "export",
         "files",
+        "import",
     ] {
         assert!(help.contains(verb) && page.contains(verb), "{verb}");
     }

@@ -21,6 +21,7 @@
 //! | `observer` | what core decides by, read from where it is |
 //! | `counter` | the time that may be counted |
 //! | `making` | new keys |
+//! | `bundles`, `import` | keys from a machine without a network |
 //! | `requests` | what a person asks for |
 //! | `notices`, `metrics` | what is said about it |
 
@@ -37,9 +38,11 @@ use tracing::{info, warn};
 
 use crate::vault::KeyVault;
 
+mod bundles;
 mod config;
 mod counter;
 mod custody;
+mod import;
 mod making;
 mod metrics;
 mod notices;
@@ -48,11 +51,13 @@ mod requests;
 mod schedule;
 mod times;
 
+pub use bundles::{EnrolmentError, OfflineConfig};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
+pub use import::{BundleFolder, ImportError, Imported, import};
 pub use making::{MakingError, make_key};
 pub use metrics::RotationMetrics;
-pub use observer::{Observed, Observer};
+pub use observer::{Observed, Observer, ObserverError};
 pub use requests::{RequestError, RingDesk};
 pub use schedule::ScheduleError;
 
@@ -150,6 +155,7 @@ impl RotationController {
         observe(&mut ring, &self.config.policy, &found.observations, elapsed);
         let plan = plan(&ring, &self.config.policy, &found.observations);
         self.notices.blocked(&plan);
+        self.notices.imported(plan.imported.as_ref());
         self.metrics.show(&ring, &self.config.policy, &plan);
         let mut turn = None;
         for planned in &plan.steps {
@@ -295,6 +301,9 @@ pub enum RotationError {
     /// The private halves cannot be had.
     #[error(transparent)]
     Custody(#[from] CustodyError),
+    /// What is to be observed cannot be.
+    #[error(transparent)]
+    Observer(#[from] ObserverError),
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use crate::key_bundle::BundledKey;
 use crate::ring::{Acknowledgement, WallTime};
 use crate::visibility::{Obstacle, VisibilityRecord};
 use crate::{KeyId, PublicKey};
@@ -29,6 +30,8 @@ pub struct Observations {
     pub legacy_tokens: BTreeMap<KeyId, usize>,
     /// The keys in custody.
     pub held: Vec<PublicKey>,
+    /// Every key of the bundles that were imported, in the order in which they are to sign; or why that is not known.
+    pub imported: Result<Vec<BundledKey>, String>,
     /// When the calendar asks for the next rotation after the last one.
     pub calendar: Option<NextDue>,
 }
@@ -45,6 +48,7 @@ impl Default for Observations {
             last_use: BTreeMap::new(),
             legacy_tokens: BTreeMap::new(),
             held: Vec::new(),
+            imported: Err("nobody has looked".to_owned()),
             calendar: None,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chancery_core::Algorithm;
 use chancery_core::profile::RelyingParty;
 use chancery_core::ring::TokenLifetimes;
-use chancery_core::rotation::{Guard, Overlap, Policy, Schedule, Settings};
+use chancery_core::rotation::{Guard, KeySupply, Overlap, Policy, Schedule, Settings};
 
 use crate::world::PINNED;
 
@@ -166,6 +166,7 @@ impl Scene {
                 None => Schedule::Every(period),
                 Some(_) => Schedule::Calendar { shortest_use: minutes(self.shortest_use()) },
             },
+            supply: KeySupply::Made,
             algorithm: self.algorithm,
             parties,
             canaries: if self.has_pinned { vec![PINNED.to_owned()] } else { Vec::new() },

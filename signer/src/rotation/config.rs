@@ -9,12 +9,13 @@ use chancery_core::IssuerUrl;
 use chancery_core::profile::RelyingParty;
 use chancery_core::ring::TokenLifetimes;
 use chancery_core::rotation::calendar::Calendar;
-use chancery_core::rotation::{Overlap, Policy, PolicyError, Settings};
+use chancery_core::rotation::{KeySupply, Overlap, Policy, PolicyError, Settings};
 use chancery_files::{Bounds, FileError};
 use chancery_keygen::KeySpec;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 
+use super::bundles::OfflineConfig;
 use super::custody::CustodyConfig;
 use super::schedule::{ScheduleConfig, ScheduleError};
 use super::times::Time;
@@ -40,6 +41,8 @@ pub struct RotationConfig {
     pub signers: BTreeMap<String, Option<CellStoreConfig>>,
     /// What is made.
     pub key: KeySpec,
+    /// Who may vouch for keys that are made elsewhere, if they are: then none is made.
+    pub offline: Option<OfflineConfig>,
     /// What core decides by.
     pub policy: Policy,
     /// The maintenance windows, if the schedule has any.
@@ -63,6 +66,7 @@ struct RotationFile {
     schedule: ScheduleConfig,
     #[serde(default, deserialize_with = "key_spec")]
     key: KeySpec,
+    offline: Option<OfflineConfig>,
     #[serde(default)]
     parties: Vec<RelyingParty>,
     wait: Option<Time>,
@@ -141,6 +145,7 @@ impl RotationConfig {
             visibility: file.visibility,
             signers,
             key: file.key,
+            offline: file.offline,
             policy,
             calendar: dates.calendar,
             look,
@@ -158,8 +163,11 @@ impl RotationFile {
             external_seconds: seconds(&self.lifetimes.external, usual.lifetimes.external_seconds),
             api_server_seconds: seconds(&self.lifetimes.api_server, usual.lifetimes.api_server_seconds),
         };
+        let imported = self.offline.as_ref();
+        let imported = imported.map(|offline| KeySupply::Imported { fewest: offline.fewest });
         Settings {
             schedule,
+            supply: imported.unwrap_or(usual.supply),
             algorithm: super::making::algorithm(self.key),
             parties: self.parties.clone(),
             shortest_wait: or(&self.wait, usual.shortest_wait),

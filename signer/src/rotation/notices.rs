@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chancery_core::IssuerUrl;
-use chancery_core::rotation::{BlockedStep, Guard, Plan, PlannedStep};
+use chancery_core::rotation::{BlockedStep, Guard, ImportedLeft, Plan, PlannedStep};
 use tracing::{error, info, warn};
 
 /// What was said already and goes on.
@@ -12,11 +12,12 @@ pub(super) struct Notices {
     issuer: IssuerUrl,
     waits: BTreeSet<String>,
     troubles: BTreeSet<String>,
+    bundles: Option<ImportedLeft>,
 }
 
 impl Notices {
     pub fn new(issuer: IssuerUrl) -> Self {
-        Self { issuer, waits: BTreeSet::new(), troubles: BTreeSet::new() }
+        Self { issuer, waits: BTreeSet::new(), troubles: BTreeSet::new(), bundles: None }
     }
 
     /// A step was taken.
@@ -43,6 +44,14 @@ impl Notices {
             }
         }
         self.waits = waits;
+    }
+
+    /// What is left of the bundles, where it is few and has changed.
+    pub fn imported(&mut self, left: Option<&ImportedLeft>) {
+        if let Some(left) = left.filter(|left| left.is_low && self.bundles.as_ref() != Some(*left)) {
+            warn!(issuer = %self.issuer, "ring: of the imported keys, {left}");
+        }
+        self.bundles = left.cloned();
     }
 
     /// What went wrong in a round, nothing included.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use chancery_cluster::cell::{Cell, CellStore, CellStoreConfig, CellStoreError, StoreMode};
 use chancery_cluster::error_chain;
+use chancery_core::key_bundle::BundledKey;
 use chancery_core::ring::{Acknowledgement, WallTime};
 use chancery_core::rotation::Observations;
 use chancery_core::rotation::calendar::Calendar;
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::bundles::{EnrolmentError, ImportedKeys};
 use super::config::RotationConfig;
 use crate::acknowledgement::{SCHEMA as ACKNOWLEDGEMENT, subject};
 use crate::vault::KeyVault;
@@ -43,6 +45,8 @@ pub struct Observer {
     /// Keys in custody of which the ring knows nothing yet: their public halves, or why they cannot be opened.
     newcomers: BTreeMap<KeyId, Result<PublicKey, String>>,
     calendar: Option<Calendar>,
+    /// Where keys come in bundles.
+    imported: Option<ImportedKeys>,
 }
 
 /// What was found.
@@ -60,8 +64,8 @@ impl Observer {
     /// Opens the places that a policy names, to be read.
     ///
     /// # Errors
-    /// When one of them cannot be.
-    pub async fn open(config: &RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, CellStoreError> {
+    /// When one of them cannot be, or nobody can vouch for imported keys.
+    pub async fn open(config: &RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, ObserverError> {
         let base = &config.base;
         let open = async |place: &CellStoreConfig| place.open(base, StoreMode::ReadOnly).await;
         let mut heard = BTreeMap::new();
@@ -74,9 +78,15 @@ impl Observer {
             Some(place) => Some(open(place).await?.cell(config.issuer.as_str(), VISIBILITY)),
             None => None,
         };
+        let beside = open(&config.ring).await?;
+        let imported = match &config.offline {
+            Some(offline) => Some(ImportedKeys::new(&beside, &config.issuer, offline.enrolled(base)?)),
+            None => None,
+        };
         Ok(Self {
             issuer: config.issuer.clone(),
-            beside: open(&config.ring).await?,
+            imported,
+            beside,
             heard,
             expected: config.signers.keys().cloned().collect(),
             visibility,
@@ -93,7 +103,11 @@ impl Observer {
         let mut troubles = Vec::new();
         let acknowledgements = self.hear(ring, &mut troubles).await;
         let visibility = self.look(&mut troubles).await;
-        let (held, keys) = self.custody(ring, &mut troubles).await;
+        let imported = match &mut self.imported {
+            Some(imported) => imported.read(&mut troubles).await,
+            None => Err("keys are made here".to_owned()),
+        };
+        let (held, keys) = self.custody(ring, imported.as_deref().unwrap_or_default(), &mut troubles).await;
         let now = WallTime(u64::try_from(Timestamp::now().as_second()).unwrap_or_default());
         let observations = Observations {
             now,
@@ -101,6 +115,7 @@ impl Observer {
             expected_signers: self.expected.clone(),
             visibility,
             held: keys,
+            imported,
             calendar: self.calendar.as_ref().and_then(|calendar| calendar.next_due(ring.activated(), now)),
             ..Observations::default()
         };
@@ -155,6 +170,7 @@ impl Observer {
     async fn custody(
         &mut self,
         ring: &KeyRing,
+        imported: &[BundledKey],
         troubles: &mut Vec<String>,
     ) -> (Option<Vec<KeyId>>, Vec<PublicKey>) {
         let listed = match self.vault.list().await {
@@ -166,9 +182,10 @@ impl Observer {
         };
         self.newcomers.retain(|kid, _| is_new(ring, kid) && listed.contains(kid));
         troubles.extend(self.newcomers.values().filter_map(|opened| opened.clone().err()));
-        let known = |kid: &KeyId| match ring.key(kid) {
-            Some(key) => Some(key.public_key.clone()),
-            None => self.newcomers.get(kid)?.clone().ok(),
+        let known = |kid: &KeyId| {
+            let bundled = || Some(imported.iter().find(|key| key.kid() == kid)?.public_key.clone());
+            let newcomer = || self.newcomers.get(kid)?.clone().ok();
+            ring.key(kid).map(|key| key.public_key.clone()).or_else(bundled).or_else(newcomer)
         };
         let keys = listed.iter().filter_map(known).collect();
         (Some(listed), keys)
@@ -191,6 +208,18 @@ impl Observer {
     pub fn know(&mut self, key: PublicKey) {
         self.newcomers.insert(key.key_id().clone(), Ok(key));
     }
+}
+
+/// Why nothing can be observed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserverError {
+    /// A place cannot be opened.
+    #[error(transparent)]
+    Place(#[from] CellStoreError),
+    /// Nobody can vouch for the keys that are to be imported.
+    #[error(transparent)]
+    Enrolment(#[from] EnrolmentError),
 }
 
 fn is_new(ring: &KeyRing, kid: &KeyId) -> bool {

@@ -6,6 +6,7 @@ mod cluster;
 mod files;
 mod files_stage;
 mod load;
+mod offline;
 mod rotations;
 mod stage;
 

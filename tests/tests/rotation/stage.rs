@@ -24,7 +24,8 @@ use serde_json::json;
 /// The ServiceAccount whose tokens are asked for.
 pub const ACCOUNT: (&str, &str) = ("demo", "app");
 const NAMES: [&str; 3] = ["a", "b", "c"];
-const PATH: &str = "/a";
+/// Where the issuer is on the site.
+pub const PATH: &str = "/a";
 /// Keys are made, sealed, opened by three and seen from outside, on a busy machine.
 const LONG: Duration = Duration::from_secs(180);
 
@@ -196,7 +197,7 @@ impl Stage {
 }
 
 /// Keys are looked for every second, and may be kept for one.
-fn site(dir: &Scratch) -> Result<Site> {
+pub fn site(dir: &Scratch) -> Result<Site> {
     let mut site = Site::new()?;
     site.add_issuer(PATH, json!([{ "name": "ring", "ring": { "directory": dir.join("ring") } }]), json!([]))?;
     let issuer = site.config.pointer_mut("/issuers/0").context("no issuer")?;
