@@ -5,8 +5,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use chancery_signer::rotation::{KEY_RING_DEFINITION, resolved};
 use chancery_signer::{RotationConfig, private_memory};
 
+use crate::output::say;
 use crate::runtime::{self, Logs};
 
 mod begin;
@@ -48,6 +50,8 @@ pub enum Command {
     ForgetSigner(request::SignerArgs),
     /// Begin a new epoch: after a backup was put back, or the ring's numbers were damaged
     Reset(request::ResetArgs),
+    /// Print the definition of the resource KeyRing, for `kubectl apply -f -`
+    Crd,
     /// Write the keys as sa.key and sa.pub, for kube-apiservers that sign with files
     Export(export::Args),
 }
@@ -63,6 +67,11 @@ pub struct PolicyArg {
 impl PolicyArg {
     fn read(&self) -> anyhow::Result<RotationConfig> {
         Ok(RotationConfig::read(&self.path)?)
+    }
+
+    /// By the spec of the `KeyRing` that it names, if it names one.
+    async fn resolved(&self) -> anyhow::Result<RotationConfig> {
+        Ok(resolved(self.read()?).await?)
     }
 }
 
@@ -88,6 +97,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
             Command::Taint(args) => request::taint(args).await,
             Command::ForgetSigner(args) => request::forget(args).await,
             Command::Reset(args) => request::reset(args).await,
+            Command::Crd => say(KEY_RING_DEFINITION),
             Command::Export(args) => export::run(args).await,
         }?;
         Ok(ExitCode::SUCCESS)

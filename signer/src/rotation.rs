@@ -21,6 +21,7 @@
 //! | `observer` | what core decides by, read from where it is |
 //! | `counter` | the time that may be counted |
 //! | `making` | new keys |
+//! | `key_ring` | a `KeyRing` of a cluster, by whose spec is rotated and whose status shows the ring |
 //! | `bundles`, `import` | keys from a machine without a network |
 //! | `requests` | what a person asks for |
 //! | `notices`, `metrics` | what is said about it |
@@ -43,6 +44,7 @@ mod config;
 mod counter;
 mod custody;
 mod import;
+mod key_ring;
 mod making;
 mod metrics;
 mod notices;
@@ -55,6 +57,9 @@ pub use bundles::{EnrolmentError, OfflineConfig};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
 pub use import::{BundleFolder, ImportError, Imported, import};
+#[cfg(feature = "kube")]
+pub use key_ring::resolved;
+pub use key_ring::{DEFINITION as KEY_RING_DEFINITION, KeyRingPolicyError};
 pub use making::{MakingError, make_key};
 pub use metrics::RotationMetrics;
 pub use observer::{Observed, Observer, ObserverError};
@@ -62,6 +67,7 @@ pub use requests::{RequestError, RingDesk};
 pub use schedule::ScheduleError;
 
 use counter::Counter;
+use key_ring::{FollowedKeyRing, Shown};
 use notices::Notices;
 
 /// How often a ring is written in which nothing has changed but time. A crash costs as much, and delays by it.
@@ -73,6 +79,7 @@ pub struct RotationController {
     config: RotationConfig,
     ring: Cell<KeyRing>,
     vault: Arc<dyn KeyVault>,
+    key_ring: Option<FollowedKeyRing>,
     observer: Observer,
     counter: Counter,
     notices: Notices,
@@ -103,11 +110,13 @@ impl RotationController {
     async fn with(config: RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, RotationError> {
         let desk = RingDesk::open(&config, StoreMode::Shared).await?;
         let observer = Observer::open(&config, vault.clone()).await?;
+        let key_ring = FollowedKeyRing::open(&config).await?;
         let notices = Notices::new(config.issuer.clone());
         Ok(Self {
             ring: desk.cell().clone(),
             config,
             vault,
+            key_ring,
             observer,
             counter: Counter::default(),
             notices,
@@ -143,20 +152,23 @@ impl RotationController {
 
     /// One round, in the order that the head of this module shows.
     async fn turn(&mut self) -> Result<Turn, RotationError> {
+        let mut troubles = self.follow().await;
         let now = Instant::now();
         let Some(stored) = self.ring.load().await? else {
             return Err(RotationError::NoRing(self.ring.place()));
         };
         let elapsed = self.counter.elapsed(&stored.version, now);
         let found = self.observer.observe(&stored.document).await;
-        let mut troubles = found.troubles;
+        troubles.extend(found.troubles);
         self.destroy(&stored.document, found.held.as_deref().unwrap_or_default(), &mut troubles).await;
         let mut ring = stored.document.clone();
         observe(&mut ring, &self.config.policy, &found.observations, elapsed);
         let plan = plan(&ring, &self.config.policy, &found.observations);
-        self.notices.blocked(&plan);
-        self.notices.imported(plan.imported.as_ref());
-        self.metrics.show(&ring, &self.config.policy, &plan);
+        let shown = Shown { ring: &ring, plan: &plan, calendar: found.observations.calendar };
+        self.show(shown, &mut troubles).await;
+        if !self.may_act() {
+            return Ok(self.rest(troubles));
+        }
         let mut turn = None;
         for planned in &plan.steps {
             turn = match planned.step {
@@ -170,17 +182,13 @@ impl RotationController {
                 break;
             }
         }
-        if !troubles.is_empty() {
-            self.metrics.failed();
-        }
-        self.notices.troubles(troubles);
+        let rest = self.rest(troubles);
         match turn {
             Some(Taken::Outside) => Ok(Turn::Again),
             Some(Taken::Changed(after, planned)) => {
                 let is_ours = self.swap(&stored, &after, elapsed).await?;
                 if is_ours {
-                    self.metrics.stepped();
-                    self.notices.taken(&planned);
+                    self.taken(&planned).await;
                 }
                 Ok(Turn::Again)
             }
@@ -188,8 +196,57 @@ impl RotationController {
                 if elapsed >= TIME_IS_WRITTEN || !stored.document.has_only_aged(&ring) {
                     self.swap(&stored, &ring, elapsed).await?;
                 }
-                Ok(Turn::Rest)
+                Ok(rest)
             }
+        }
+    }
+
+    /// Takes over what the owner of a `KeyRing` has changed, and says what is wrong with it.
+    async fn follow(&mut self) -> Vec<String> {
+        let Some(key_ring) = &mut self.key_ring else { return Vec::new() };
+        match key_ring.follow(&self.config).await {
+            Ok(None) => Vec::new(),
+            Ok(Some(config)) => {
+                self.observer.keep_to(config.calendar.clone());
+                self.config = config;
+                Vec::new()
+            }
+            Err(why) => vec![why],
+        }
+    }
+
+    /// Says what went wrong in this round.
+    fn rest(&mut self, troubles: Vec<String>) -> Turn {
+        if !troubles.is_empty() {
+            self.metrics.failed();
+        }
+        self.notices.troubles(troubles);
+        Turn::Rest
+    }
+
+    /// Whether it is known what the owner of the ring wants.
+    fn may_act(&self) -> bool {
+        self.key_ring.as_ref().is_none_or(FollowedKeyRing::is_followed)
+    }
+
+    /// Says what is to be done, and what is in the way.
+    async fn show(&mut self, shown: Shown<'_>, troubles: &mut Vec<String>) {
+        self.notices.blocked(shown.plan);
+        self.notices.imported(shown.plan.imported.as_ref());
+        self.metrics.show(shown.ring, &self.config.policy, shown.plan);
+        if let Some(key_ring) = &mut self.key_ring {
+            troubles.extend(key_ring.show(&self.config, shown).await.err());
+        }
+    }
+
+    /// Says that a step was taken. Safety does not rest on whether anybody hears it.
+    async fn taken(&self, planned: &PlannedStep) {
+        self.metrics.stepped();
+        self.notices.taken(planned);
+        if let Some(key_ring) = &self.key_ring
+            && let Err(why) = key_ring.tell(planned).await
+        {
+            warn!(issuer = %self.config.issuer, "ring: no Event was written: {why}");
         }
     }
 
@@ -301,6 +358,9 @@ pub enum RotationError {
     /// The private halves cannot be had.
     #[error(transparent)]
     Custody(#[from] CustodyError),
+    /// The object that says how to rotate cannot be had.
+    #[error(transparent)]
+    KeyRing(#[from] KeyRingPolicyError),
     /// What is to be observed cannot be.
     #[error(transparent)]
     Observer(#[from] ObserverError),

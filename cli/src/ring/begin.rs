@@ -25,7 +25,7 @@ pub struct InitArgs {
 }
 
 pub async fn init(args: InitArgs) -> anyhow::Result<()> {
-    let config = args.policy.read()?;
+    let config = args.policy.resolved().await?;
     let desk = RingDesk::open(&config, StoreMode::Shared).await?;
     if args.empty {
         desk.begin(&KeyRing::new()).await?;

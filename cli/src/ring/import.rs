@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let config = args.policy.read()?;
+    let config = args.policy.resolved().await?;
     let folder = BundleFolder::new(&args.bundle, &args.passphrase_file)?;
     let Imported { keys, was_known, taken, custody } = import(&config, &folder).await?;
     let mut text = match was_known {

@@ -33,7 +33,7 @@ pub struct Admission {
 /// When it belongs to another issuer, is for another algorithm, or has a key that is known from elsewhere.
 pub fn admit(bundle: &KeyBundle, into: ImportingRing<'_>) -> Result<Admission, AdmissionError> {
     if bundle.issuer() != into.issuer {
-        let (found, expected) = (bundle.issuer().clone(), into.issuer.clone());
+        let (found, expected) = (Box::new(bundle.issuer().clone()), Box::new(into.issuer.clone()));
         return Err(AdmissionError::OtherIssuer { found, expected });
     }
     let is_new = !into.imported.contains(bundle);
@@ -79,9 +79,9 @@ pub enum AdmissionError {
     )]
     OtherIssuer {
         /// Whose it is.
-        found: IssuerUrl,
+        found: Box<IssuerUrl>,
         /// Whose ring this is.
-        expected: IssuerUrl,
+        expected: Box<IssuerUrl>,
     },
     /// Keys that the policy does not want.
     #[error(

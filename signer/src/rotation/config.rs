@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chancery_cluster::cell::CellStoreConfig;
+use chancery_cluster::cell::{CellStoreConfig, ConfigMapsConfig};
 use chancery_core::IssuerUrl;
 use chancery_core::profile::RelyingParty;
 use chancery_core::ring::TokenLifetimes;
@@ -14,6 +14,7 @@ use chancery_files::{Bounds, FileError};
 use chancery_keygen::KeySpec;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value};
 
 use super::bundles::OfflineConfig;
 use super::custody::CustodyConfig;
@@ -51,7 +52,26 @@ pub struct RotationConfig {
     pub look: Duration,
     /// Where relative paths start.
     pub base: PathBuf,
+    /// The object whose spec says what its owner decides, if there is one, and whose status shows the ring.
+    pub key_ring: Option<ConfigMapsConfig>,
+    /// The text of the file.
+    text: String,
 }
+
+/// What of a policy the spec of a `KeyRing` says in its place.
+const SPEC: [&str; 11] = [
+    "issuer",
+    "schedule",
+    "key",
+    "parties",
+    "wait",
+    "lifetimes",
+    "skew",
+    "overlap",
+    "keysAtMost",
+    "rollbackWindow",
+    "verifyOnly",
+];
 
 /// The file.
 #[derive(Debug, Deserialize)]
@@ -82,6 +102,7 @@ struct RotationFile {
     #[serde(default)]
     trial: bool,
     look: Option<Time>,
+    key_ring: Option<ConfigMapsConfig>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -124,6 +145,36 @@ impl RotationConfig {
     pub fn parse(text: &str, path: &Path) -> Result<Self, RotationConfigError> {
         let file: RotationFile = serde_saphyr::from_str(text)
             .map_err(|error| RotationConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
+        Self::check(file, text, path)
+    }
+
+    /// The same policy, with the spec of the `KeyRing` at `place` for what its owner decides. What the file says of that
+    /// does not count.
+    ///
+    /// # Errors
+    /// When it cannot be kept, or belongs to another issuer.
+    pub fn with_spec(&self, spec: Map<String, Value>, place: &str) -> Result<Self, RotationConfigError> {
+        let path = Path::new(place);
+        let unreadable = |error: String| RotationConfigError::Yaml { path: path.to_owned(), error };
+        let mut file: Map<String, Value> =
+            serde_saphyr::from_str(&self.text).map_err(|error| unreadable(error.to_string()))?;
+        file.retain(|field, _| !SPEC.contains(&field.as_str()));
+        if let Some(unknown) = spec.keys().find(|field| !SPEC.contains(&field.as_str())) {
+            return Err(unreadable(format!("no field of a spec is called {unknown:?}")));
+        }
+        file.extend(spec);
+        let file: RotationFile =
+            serde_json::from_value(Value::Object(file)).map_err(|error| unreadable(error.to_string()))?;
+        if file.issuer != self.issuer {
+            let (found, expected) = (Box::new(file.issuer), Box::new(self.issuer.clone()));
+            let problem = Refusal::OtherIssuer { found, expected };
+            return Err(RotationConfigError::Value { path: path.to_owned(), problem });
+        }
+        let spec = Self::check(file, &self.text, path)?;
+        Ok(Self { base: self.base.clone(), ..spec })
+    }
+
+    fn check(file: RotationFile, text: &str, path: &Path) -> Result<Self, RotationConfigError> {
         let refused = |problem: Refusal| RotationConfigError::Value { path: path.to_owned(), problem };
         let dates = file.schedule.dates(Timestamp::now()).map_err(|error| refused(error.into()))?;
         let settings = file.settings(dates.schedule);
@@ -150,6 +201,8 @@ impl RotationConfig {
             calendar: dates.calendar,
             look,
             base: path.parent().unwrap_or(Path::new("")).to_owned(),
+            key_ring: file.key_ring,
+            text: text.to_owned(),
         })
     }
 }
@@ -228,6 +281,14 @@ pub enum Refusal {
     /// No time to look.
     #[error("a `look` of {0:?} does nothing else than look; expected 100ms or more, such as 10s")]
     Look(Duration),
+    /// An object of another ring.
+    #[error("it is for issuer {found}, and the policy for {expected}; name the KeyRing of that issuer")]
+    OtherIssuer {
+        /// Whose it is.
+        found: Box<IssuerUrl>,
+        /// Whose it should be.
+        expected: Box<IssuerUrl>,
+    },
     /// A name twice.
     #[error(
         "two signers are called {0:?}; expected a name of its own for each, as it is given with `chancery signer --name`"
@@ -269,5 +330,29 @@ signers: [{ name: a }, { name: b, acknowledgements: { directory: b } }]
         assert!(
             RotationConfig::parse(&twice, Path::new("")).unwrap_err().to_string().contains("two signers")
         );
+    }
+
+    #[test]
+    fn a_spec_says_what_its_owner_decides_and_nothing_else() {
+        let file = format!("{SHORTEST}keyRing: {{ name: main }}\nkey: p-384\nwait: 90d\n");
+        let config = RotationConfig::parse(&file, Path::new("/etc/chancery/rotation.yaml")).unwrap();
+        let with = |spec: Value| config.with_spec(spec.as_object().cloned().unwrap(), "KeyRing a/b");
+        let issuer = "https://id.example.com/a";
+        let followed = with(serde_json::json!({ "issuer": issuer, "keysAtMost": 7 })).unwrap();
+        assert_eq!(followed.policy.settings(), &Settings { keys_at_most: 7, ..Settings::default() });
+        assert_eq!((followed.base, followed.signers.len()), (config.base.clone(), 2));
+        for (spec, why) in [
+            (serde_json::json!({ "issuer": "https://id.example.com/b" }), "KeyRing a/b: it is for issuer"),
+            (serde_json::json!({ "issuer": issuer, "trial": true }), "no field of a spec is called"),
+            (serde_json::json!({ "issuer": issuer, "overlap": { "maximum": "1h" } }), "KeyRing a/b: tokens"),
+            (serde_json::json!({ "keysAtMost": 7 }), "issuer"),
+        ] {
+            let refused = with(spec).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        let definition: Value = serde_saphyr::from_str(crate::rotation::KEY_RING_DEFINITION).unwrap();
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+        let defined = definition.pointer(spec).unwrap().as_object().unwrap();
+        assert!(SPEC.iter().all(|field| defined.contains_key(*field)) && defined.len() == SPEC.len());
     }
 }

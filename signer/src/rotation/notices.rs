@@ -31,8 +31,7 @@ impl Notices {
         for BlockedStep { step, blocks, .. } in &plan.blocked {
             for block in blocks {
                 // Time that passes makes nothing new.
-                let lasting: Vec<&str> = block.why.split(' ').filter(|word| !is_number(word)).collect();
-                let wait = format!("{step} {} {}", block.guard, lasting.join(" "));
+                let wait = format!("{step} {} {}", block.guard, lasting(&block.why));
                 if !self.waits.contains(&wait) {
                     let (issuer, guard, why) = (&self.issuer, block.guard, &block.why);
                     match is_usual(guard) {
@@ -67,12 +66,17 @@ impl Notices {
     }
 }
 
+/// What of a reason stays the same while time passes: its words without numbers.
+pub(super) fn lasting(why: &str) -> String {
+    why.split(' ').filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ")
+}
+
 fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a rotation that goes well passes through it.
-fn is_usual(guard: Guard) -> bool {
+pub(super) fn is_usual(guard: Guard) -> bool {
     use Guard::{NotDue, NotVisible, RollbackWindow, RotationInFlight, SignerNotLoaded, SignerNotStopped};
     use Guard::{TokensAlive, VisibleTooShort};
     matches!(

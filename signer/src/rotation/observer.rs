@@ -122,6 +122,11 @@ impl Observer {
         Observed { observations, held, troubles }
     }
 
+    /// Keeps to another calendar from now on.
+    pub(super) fn keep_to(&mut self, calendar: Option<Calendar>) {
+        self.calendar = calendar;
+    }
+
     /// The visibility record that was read last, of whatever age.
     pub fn last_record(&self) -> Option<&VisibilityRecord> {
         self.reader.last()

@@ -5,6 +5,7 @@
 mod cluster;
 mod files;
 mod files_stage;
+mod key_ring;
 mod load;
 mod offline;
 mod rotations;

@@ -46,7 +46,7 @@ impl Offline {
         let store = CellStore::directory(&dir.join("ring"), StoreMode::ReadOnly).await?;
         let schema = Schema { name: KeyRing::DOCUMENT, version: KeyRing::DOCUMENT_VERSION };
         let ring = store.cell(&site.url(PATH), schema);
-        let mut offline = Self { dir, node, site, ring, servers: None };
+        let offline = Self { dir, node, site, ring, servers: None };
         offline.dir.write("rotation.yaml", offline.policy().to_string())?;
         let (private, public) = (offline.path("bundle.key"), offline.path("bundle.pub"));
         offline
