@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod bundle;
 mod destination;
 mod documents;
 mod export;
@@ -17,6 +18,8 @@ pub enum Command {
     New(make::Args),
     /// Turn a key that kube-apiserver cannot read, or a sealed one, into a pair that it can
     Import(import::Args),
+    /// Make keys for later rotations, on a machine without a network: a bundle for `chancery ring import`
+    Bundle(bundle::Args),
     /// Show what is in PEM files, and what kube-apiserver makes of every block
     Inspect(inspect::Args),
     /// Render the JWKS of keys, byte for byte as kube-apiserver serves it
@@ -31,6 +34,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::New(args) => make::run(&args),
         Command::Import(args) => import::run(&args),
+        Command::Bundle(args) => bundle::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Jwks(args) => documents::jwks(&args),
         Command::Discovery(args) => documents::discovery(&args),

@@ -39,7 +39,7 @@ mod runtime;
 mod signals;
 #[cfg(feature = "signer")]
 mod signer;
-#[cfg(feature = "ring")]
+#[cfg(any(feature = "keygen", feature = "ring"))]
 mod time;
 #[cfg(any(feature = "s3", feature = "azure", feature = "gcp"))]
 mod trust;

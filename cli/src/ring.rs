@@ -5,8 +5,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use chancery_signer::rotation::{KEY_RING_DEFINITION, resolved};
 use chancery_signer::{RotationConfig, private_memory};
 
+use crate::output::say;
 use crate::runtime::{self, Logs};
 
 mod begin;
@@ -14,6 +16,7 @@ mod census;
 mod export;
 mod files;
 mod follow;
+mod import;
 mod look;
 mod plan;
 mod request;
@@ -27,6 +30,8 @@ pub enum Command {
     Init(begin::InitArgs),
     /// Take over the keys of a running cluster, with their key ids
     Adopt(begin::AdoptArgs),
+    /// Take keys that were made on a machine without a network, for later rotations
+    Import(import::Args),
     /// Show the keys, their states and ages, the signers, and what is waited for
     Status(status::Args),
     /// Show what is to be done now, and what is in the way of the rest
@@ -49,6 +54,8 @@ pub enum Command {
     ForgetSigner(request::SignerArgs),
     /// Begin a new epoch: after a backup was put back, or the ring's numbers were damaged
     Reset(request::ResetArgs),
+    /// Print the definition of the resource KeyRing, for `kubectl apply -f -`
+    Crd,
     /// Write the keys as sa.key and sa.pub, for kube-apiservers that sign with files
     Export(export::Args),
 }
@@ -65,6 +72,11 @@ impl PolicyArg {
     fn read(&self) -> anyhow::Result<RotationConfig> {
         Ok(RotationConfig::read(&self.path)?)
     }
+
+    /// By the spec of the `KeyRing` that it names, if it names one.
+    async fn resolved(&self) -> anyhow::Result<RotationConfig> {
+        Ok(resolved(self.read()?).await?)
+    }
 }
 
 pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
@@ -79,6 +91,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
         match command {
             Command::Init(args) => begin::init(args).await,
             Command::Adopt(args) => begin::adopt(args).await,
+            Command::Import(args) => import::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Plan(args) => return plan::run(args).await,
             Command::Census(args) => return census::run(args).await,
@@ -89,6 +102,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
             Command::Taint(args) => request::taint(args).await,
             Command::ForgetSigner(args) => request::forget(args).await,
             Command::Reset(args) => request::reset(args).await,
+            Command::Crd => say(KEY_RING_DEFINITION),
             Command::Export(args) => export::run(args).await,
         }?;
         Ok(ExitCode::SUCCESS)

@@ -32,6 +32,7 @@ impl fmt::Display for Time {
 }
 
 /// A time for a person: its two largest parts.
+#[cfg(feature = "ring")]
 pub fn in_words(time: Duration) -> String {
     let seconds = time.as_secs();
     let parts = [
@@ -64,6 +65,7 @@ mod tests {
         assert!("soon".parse::<Time>().is_err() && "-1h".parse::<Time>().is_err());
     }
 
+    #[cfg(feature = "ring")]
     #[test]
     fn a_person_is_told_the_two_largest_parts() {
         let words = |seconds| in_words(Duration::from_secs(seconds));

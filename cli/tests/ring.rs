@@ -258,6 +258,8 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
         "reset",
         "export",
         "files",
+        "import",
+        "crd",
     ] {
         assert!(help.contains(verb) && page.contains(verb), "{verb}");
     }

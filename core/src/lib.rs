@@ -8,6 +8,7 @@
 //! | [`host_scope`] | from where an address or a name can be reached |
 //! | [`issuer_url`] | [`IssuerUrl`], kept byte for byte since it must equal `iss` |
 //! | [`key`] | [`PublicKey`], [`Algorithm`], [`KeyId`] |
+//! | [`key_bundle`] | [`KeyBundle`](key_bundle::KeyBundle): keys from a machine without a network, in the order in which they are to sign |
 //! | [`pem`] | PEM blocks, found as Go finds them |
 //! | [`key_file`] | public keys out of PEM files, read as kube-apiserver reads them |
 //! | [`jwks`] | [`Jwks`], rendered as kube-apiserver renders it, and the tolerant reader of other people's sets |
@@ -41,6 +42,7 @@ pub mod issuer_keys;
 pub mod issuer_url;
 pub mod jwks;
 pub mod key;
+pub mod key_bundle;
 pub mod key_file;
 pub mod lint;
 pub mod marker;

@@ -28,6 +28,7 @@ use crate::{KeyId, PublicKey, WithdrawalCause};
 mod apply;
 mod key;
 mod passage;
+pub(crate) mod pem_field;
 mod position;
 mod request;
 mod signer;

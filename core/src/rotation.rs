@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::KeyRing;
 use crate::ring::{Passage, TokenLifetimes};
 
+mod admission;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 mod canary;
@@ -25,12 +26,15 @@ mod guard;
 mod observations;
 mod plan;
 mod policy;
+mod supply;
 
+pub use admission::{Admission, AdmissionError, ImportingRing, admit};
 pub use canary::{CanaryAnswer, DeclaredCanary};
 pub use guard::{Block, Guard};
 pub use observations::{ApiServer, Motion, NextDue, Observations};
 pub use plan::{BlockedStep, Plan, PlanError, PlannedStep, plan, to_be_tried};
 pub use policy::{Overlap, Policy, PolicyError, Schedule, Settings};
+pub use supply::{ImportedLeft, KeySupply};
 
 /// Counts the time since this process read the version of `ring` that it will replace, and takes in what was observed.
 /// The ring must be written with it, even when no step follows, or the time is lost; whoever loses the

@@ -25,6 +25,8 @@
 //! | `census` | copies of tokens that outlive what is known |
 //! | `counter` | the time that may be counted |
 //! | `making` | new keys |
+//! | `key_ring` | a `KeyRing` of a cluster, by whose spec is rotated and whose status shows the ring |
+//! | `bundles`, `import` | keys from a machine without a network |
 //! | `requests` | what a person asks for |
 //! | `notices`, `metrics` | what is said about it |
 
@@ -42,6 +44,7 @@ use tracing::{info, warn};
 use crate::vault::KeyVault;
 
 mod api_servers;
+mod bundles;
 mod canary;
 mod census;
 mod config;
@@ -49,6 +52,8 @@ mod counter;
 mod custody;
 mod feed;
 mod feeds;
+mod import;
+mod key_ring;
 mod making;
 mod metrics;
 mod notices;
@@ -58,6 +63,7 @@ mod schedule;
 mod times;
 
 pub use api_servers::{Account, ApiServersConfig, ListedServer};
+pub use bundles::{EnrolmentError, OfflineConfig};
 pub use canary::config::{
     ApiServerConfig, CanaryConfig, CanaryConfigError, CanaryPlace, OidcConfig, ServiceAccountConfig,
     StsConfig,
@@ -69,6 +75,10 @@ pub use census::{CensusError, count_cluster};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
 pub use feed::FeedError;
+pub use import::{BundleFolder, ImportError, Imported, import};
+#[cfg(feature = "kube")]
+pub use key_ring::resolved;
+pub use key_ring::{DEFINITION as KEY_RING_DEFINITION, KeyRingPolicyError};
 pub use making::{MakingError, make_key};
 pub use metrics::RotationMetrics;
 pub use observer::{Observed, Observer, ObserverError};
@@ -76,6 +86,7 @@ pub use requests::{RequestError, RingDesk};
 pub use schedule::ScheduleError;
 
 use counter::Counter;
+use key_ring::{FollowedKeyRing, Shown};
 use notices::Notices;
 
 /// How often a ring is written in which nothing has changed but time. A crash costs as much, and delays by it.
@@ -87,6 +98,7 @@ pub struct RotationController {
     config: RotationConfig,
     ring: Cell<KeyRing>,
     vault: Arc<dyn KeyVault>,
+    key_ring: Option<FollowedKeyRing>,
     observer: Observer,
     canaries: Canaries,
     counter: Counter,
@@ -119,11 +131,13 @@ impl RotationController {
         let desk = RingDesk::open(&config, StoreMode::Shared).await?;
         let observer = Observer::open(&config, vault.clone()).await?;
         let canaries = Canaries::open(&config, vault.clone()).await?;
+        let key_ring = FollowedKeyRing::open(&config).await?;
         let notices = Notices::new(config.issuer.clone());
         Ok(Self {
             ring: desk.cell().clone(),
             config,
             vault,
+            key_ring,
             observer,
             canaries,
             counter: Counter::default(),
@@ -163,6 +177,7 @@ impl RotationController {
 
     /// One round, in the order that the head of this module shows.
     async fn turn(&mut self) -> Result<Turn, RotationError> {
+        let mut troubles = self.follow().await;
         let now = Instant::now();
         let Some(stored) = self.ring.load().await? else {
             return Err(RotationError::NoRing(self.ring.place()));
@@ -171,14 +186,17 @@ impl RotationController {
         let mut found = self.observer.observe(&stored.document).await;
         self.canaries.look(&stored.document, &self.config.policy, &mut found);
         self.metrics.canaries(&self.config.policy, &found.observations);
-        let mut troubles = found.troubles;
+        troubles.append(&mut found.troubles);
         self.destroy(&stored.document, found.held.as_deref().unwrap_or_default(), &mut troubles).await;
         let mut ring = stored.document.clone();
         observe(&mut ring, &self.config.policy, &found.observations, elapsed);
         let plan = plan(&ring, &self.config.policy, &found.observations);
-        self.notices.blocked(&plan);
-        self.metrics.show(&ring, &self.config.policy, &plan);
         self.metrics.show_observed(&ring, &self.config.policy, &found.observations);
+        let shown = Shown { ring: &ring, plan: &plan, calendar: found.observations.calendar };
+        self.show(shown, &mut troubles).await;
+        if !self.may_act() {
+            return Ok(self.rest(troubles));
+        }
         let mut turn = None;
         for planned in &plan.steps {
             turn = match planned.step {
@@ -192,17 +210,13 @@ impl RotationController {
                 break;
             }
         }
-        if !troubles.is_empty() {
-            self.metrics.failed();
-        }
-        self.notices.troubles(troubles);
+        let rest = self.rest(troubles);
         match turn {
             Some(Taken::Outside) => Ok(Turn::Again),
             Some(Taken::Changed(after, planned)) => {
                 let is_ours = self.swap(&stored, &after, elapsed).await?;
                 if is_ours {
-                    self.metrics.stepped();
-                    self.notices.taken(&planned);
+                    self.taken(&planned).await;
                 }
                 Ok(Turn::Again)
             }
@@ -210,8 +224,57 @@ impl RotationController {
                 if elapsed >= TIME_IS_WRITTEN || !stored.document.has_only_aged(&ring) {
                     self.swap(&stored, &ring, elapsed).await?;
                 }
-                Ok(Turn::Rest)
+                Ok(rest)
             }
+        }
+    }
+
+    /// Takes over what the owner of a `KeyRing` has changed, and says what is wrong with it.
+    async fn follow(&mut self) -> Vec<String> {
+        let Some(key_ring) = &mut self.key_ring else { return Vec::new() };
+        match key_ring.follow(&self.config).await {
+            Ok(None) => Vec::new(),
+            Ok(Some(config)) => {
+                self.observer.keep_to(config.calendar.clone());
+                self.config = config;
+                Vec::new()
+            }
+            Err(why) => vec![why],
+        }
+    }
+
+    /// Says what went wrong in this round.
+    fn rest(&mut self, troubles: Vec<String>) -> Turn {
+        if !troubles.is_empty() {
+            self.metrics.failed();
+        }
+        self.notices.troubles(troubles);
+        Turn::Rest
+    }
+
+    /// Whether it is known what the owner of the ring wants.
+    fn may_act(&self) -> bool {
+        self.key_ring.as_ref().is_none_or(FollowedKeyRing::is_followed)
+    }
+
+    /// Says what is to be done, and what is in the way.
+    async fn show(&mut self, shown: Shown<'_>, troubles: &mut Vec<String>) {
+        self.notices.blocked(shown.plan);
+        self.notices.imported(shown.plan.imported.as_ref());
+        self.metrics.show(shown.ring, &self.config.policy, shown.plan);
+        if let Some(key_ring) = &mut self.key_ring {
+            troubles.extend(key_ring.show(&self.config, shown).await.err());
+        }
+    }
+
+    /// Says that a step was taken. Safety does not rest on whether anybody hears it.
+    async fn taken(&self, planned: &PlannedStep) {
+        self.metrics.stepped();
+        self.notices.taken(planned);
+        if let Some(key_ring) = &self.key_ring
+            && let Err(why) = key_ring.tell(planned).await
+        {
+            warn!(issuer = %self.config.issuer, "ring: no Event was written: {why}");
         }
     }
 
@@ -329,6 +392,9 @@ pub enum RotationError {
     /// The private halves cannot be had.
     #[error(transparent)]
     Custody(#[from] CustodyError),
+    /// The object that says how to rotate cannot be had.
+    #[error(transparent)]
+    KeyRing(#[from] KeyRingPolicyError),
 }
 
 #[cfg(test)]

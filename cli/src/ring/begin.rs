@@ -25,11 +25,17 @@ pub struct InitArgs {
 }
 
 pub async fn init(args: InitArgs) -> anyhow::Result<()> {
-    let config = args.policy.read()?;
+    let config = args.policy.resolved().await?;
     let desk = RingDesk::open(&config, StoreMode::Shared).await?;
     if args.empty {
         desk.begin(&KeyRing::new()).await?;
         return say(&format!("begun without a key: {}\n", desk.cell().place()));
+    }
+    if config.offline.is_some() {
+        bail!(
+            "the policy makes no keys where the ring is; begin with --empty and bring the first with `chancery ring import`, \
+             or take over the keys of a running cluster with `chancery ring adopt`"
+        );
     }
     // Not a key for nothing where there is a ring.
     if desk.cell().load().await?.is_some() {

@@ -29,7 +29,7 @@ pub struct LookArgs {
 
 impl LookArgs {
     pub async fn take(self) -> anyhow::Result<Look> {
-        Look::take(self.policy.read()?, self.look.0).await
+        Look::take(self.policy.resolved().await?, self.look.0).await
     }
 }
 

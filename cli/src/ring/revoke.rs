@@ -28,6 +28,14 @@ pub struct Args {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.policy.read()?;
+    let config = match args.policy.resolved().await {
+        Ok(resolved) => resolved,
+        // Whoever has to revoke a key cannot wait for an API server.
+        Err(error) => {
+            say(&format!("{error:#}; it is the policy's own file that says below who accepts the key\n\n"))?;
+            config
+        }
+    };
     let desk = RingDesk::open(&config, StoreMode::Shared).await?;
     let ring = desk.read().await?;
     let request = Request::Revoke { kid: args.kid.clone(), at_once: args.at_once };

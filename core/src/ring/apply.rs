@@ -16,7 +16,7 @@ impl KeyRing {
     pub fn apply(&self, step: &Step) -> Result<Self, RingError> {
         let mut ring = self.clone();
         match step {
-            Step::Make(_) => {}
+            Step::Make(_) | Step::Import(_) => {}
             Step::Enter(key) => ring.enter(key)?,
             Step::Publish(kid) => ring.publish(step, kid)?,
             Step::Activate(kid) => ring.activate(step, kid)?,

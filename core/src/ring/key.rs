@@ -1,10 +1,11 @@
 //! One key of a ring.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::pem_field::{read_pem, write_pem};
 use super::{KeyState, TokenLifetimes};
-use crate::{KeyId, PublicKey, key_file};
+use crate::{KeyId, PublicKey};
 
 /// Where the private half is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,17 +140,4 @@ pub struct Tombstone {
     /// What a later release wrote here.
     #[serde(flatten)]
     pub later: Map<String, Value>,
-}
-
-fn write_pem<S: Serializer>(key: &PublicKey, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&key.to_pem())
-}
-
-fn read_pem<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PublicKey, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let mut keys = key_file::read_public_keys(&text).keys.into_iter();
-    match (keys.next(), keys.next()) {
-        (Some(key), None) => Ok(key),
-        _ => Err(de::Error::custom("expected one PUBLIC KEY PEM block")),
-    }
 }

@@ -12,6 +12,8 @@ use crate::{Algorithm, KeyId, PublicKey};
 pub enum Step {
     /// Make a key, and have its private half written and synced into custody. The ring changes by [`Step::Enter`].
     Make(Algorithm),
+    /// Have a person import a bundle with a key: none is made where the ring is. The ring changes by [`Step::Enter`].
+    Import(Algorithm),
     /// Take a key that is in custody into the ring, to be published.
     Enter(PublicKey),
     /// Call it the standby: everybody sees it.
@@ -34,7 +36,7 @@ impl Step {
     /// The key that it is about; none when it is still to be made.
     pub fn kid(&self) -> Option<&KeyId> {
         match self {
-            Self::Make(_) => None,
+            Self::Make(_) | Self::Import(_) => None,
             Self::Enter(key) => Some(key.key_id()),
             Self::Publish(kid)
             | Self::Activate(kid)
@@ -51,6 +53,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Make(algorithm) => write!(f, "make a key for {algorithm}"),
+            Self::Import(algorithm) => write!(f, "import a key for {algorithm}"),
             Self::Enter(key) => write!(f, "enter {}", key.key_id()),
             Self::Publish(kid) => write!(f, "call {kid} the standby"),
             Self::Activate(kid) => write!(f, "sign with {kid}"),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::CanaryAnswer;
+use crate::key_bundle::BundledKey;
 use crate::ring::{Acknowledgement, WallTime};
 use crate::visibility::{Obstacle, VisibilityRecord};
 use crate::{KeyId, PublicKey};
@@ -34,6 +35,8 @@ pub struct Observations {
     pub legacy_tokens: Result<BTreeMap<KeyId, usize>, String>,
     /// The keys in custody.
     pub held: Vec<PublicKey>,
+    /// Every key of the bundles that were imported, in the order in which they are to sign; or why that is not known.
+    pub imported: Result<Vec<BundledKey>, String>,
     /// When the calendar asks for the next rotation after the last one.
     pub calendar: Option<NextDue>,
 }
@@ -51,6 +54,7 @@ impl Default for Observations {
             last_use: BTreeMap::new(),
             legacy_tokens: Ok(BTreeMap::new()),
             held: Vec::new(),
+            imported: Err("nobody has looked".to_owned()),
             calendar: None,
         }
     }

@@ -5,13 +5,14 @@ use std::fmt;
 use serde::Serialize;
 
 use self::guards::Guards;
-use super::{Block, Guard, Observations, Policy};
+use super::{Block, Guard, ImportedLeft, Observations, Policy};
 use crate::ring::{Position, Step, WallTime};
 use crate::{KeyId, KeyRing};
 
 mod activation;
 mod ending;
 mod guards;
+mod imported;
 mod standby;
 
 /// What is to be done now.
@@ -28,6 +29,9 @@ pub struct Plan {
     pub steps: Vec<PlannedStep>,
     /// What is wanted and has to wait.
     pub blocked: Vec<BlockedStep>,
+    /// What is left of the bundles, where keys are imported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportedLeft>,
 }
 
 /// A step and its reason.
@@ -86,6 +90,7 @@ pub fn plan(ring: &KeyRing, policy: &Policy, observed: &Observations) -> Plan {
         expires: observed.now.after(policy.settings().plan_is_good_for),
         steps: Vec::new(),
         blocked: Vec::new(),
+        imported: guards.imported_left(),
     };
     for BlockedStep { step, because, mut blocks } in wanted {
         blocks.extend(everywhere.iter().cloned());
@@ -156,6 +161,9 @@ impl fmt::Display for Plan {
             for block in blocks {
                 writeln!(f, "         - {block}")?;
             }
+        }
+        if let Some(left) = &self.imported {
+            writeln!(f, "bundles  {left}")?;
         }
         if self.steps.is_empty() && self.blocked.is_empty() {
             writeln!(f, "nothing to do")?;

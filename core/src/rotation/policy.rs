@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::canary::{self, DeclaredCanary};
+use super::supply::KeySupply;
 use crate::Algorithm;
 use crate::profile::{RelyingParty, Wait, list, pre_publication_wait};
 use crate::ring::{RingKey, TokenLifetimes};
@@ -39,6 +40,8 @@ pub struct Settings {
     pub schedule: Schedule,
     /// The algorithm of the next keys. Another one than the active key's is a reason to rotate.
     pub algorithm: Algorithm,
+    /// Where they come from.
+    pub supply: KeySupply,
     /// The relying parties, by their profiles.
     pub parties: Vec<RelyingParty>,
     /// The relying parties that must have accepted a canary.
@@ -74,6 +77,7 @@ impl Default for Settings {
         Self {
             schedule: Schedule::Every(Duration::from_secs(90 * 24 * HOUR)),
             algorithm: Algorithm::Rs256,
+            supply: KeySupply::Made,
             parties: Vec::new(),
             canaries: Vec::new(),
             shortest_wait: Duration::from_secs(24 * HOUR),

@@ -18,6 +18,7 @@ mod dice;
 mod edges;
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod imported;
 mod keys;
 mod properties;
 mod scene;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chancery_core::Algorithm;
 use chancery_core::profile::RelyingParty;
 use chancery_core::ring::TokenLifetimes;
-use chancery_core::rotation::{DeclaredCanary, Guard, Overlap, Policy, Schedule, Settings};
+use chancery_core::rotation::{DeclaredCanary, Guard, KeySupply, Overlap, Policy, Schedule, Settings};
 
 use crate::world::PARTIES;
 
@@ -171,6 +171,7 @@ impl Scene {
                 None => Schedule::Every(period),
                 Some(_) => Schedule::Calendar { shortest_use: minutes(self.shortest_use()) },
             },
+            supply: KeySupply::Made,
             algorithm: self.algorithm,
             parties,
             canaries: if self.has_pinned { PARTIES.map(asked).to_vec() } else { Vec::new() },

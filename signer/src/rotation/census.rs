@@ -9,17 +9,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aws_lc_rs::signature::ParsedPublicKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chancery_core::ring::WallTime;
 use chancery_core::token::TokenFacts;
 use chancery_core::{KeyId, KeyRing};
 use chancery_files::{Bounds, FileError};
+use chancery_keygen::VerifyingKey;
 use serde::{Deserialize, Serialize};
 
 use super::times::Time;
-use crate::signing::verification;
 
 #[cfg(feature = "kube")]
 mod cluster;
@@ -128,7 +127,7 @@ fn end_of_day(day: &str) -> Option<u64> {
 
 /// Counts the tokens of one ring.
 pub struct Counter {
-    keys: BTreeMap<KeyId, ParsedPublicKey>,
+    keys: BTreeMap<KeyId, VerifyingKey>,
     census: Census,
 }
 
@@ -143,8 +142,7 @@ impl Counter {
     pub fn new(ring: &KeyRing) -> Self {
         let keys = ring.keys().iter().filter_map(|key| {
             let key = &key.public_key;
-            let parsed = ParsedPublicKey::new(verification(key.algorithm()), key.spki_der()).ok()?;
-            Some((key.key_id().clone(), parsed))
+            Some((key.key_id().clone(), VerifyingKey::new(key)?))
         });
         Self { keys: keys.collect(), census: Census::default() }
     }
@@ -182,7 +180,9 @@ impl Counter {
         let kid: KeyId = facts.kid.parse().ok()?;
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        self.keys.get(&kid)?.verify_sig(signed.as_bytes(), &signature).ok()?;
+        if !self.keys.get(&kid)?.verifies(signed.as_bytes(), &signature) {
+            return None;
+        }
         Some((kid, facts.expires))
     }
 }

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chancery_cluster::cell::CellStoreConfig;
+use chancery_cluster::cell::{CellStoreConfig, ConfigMapsConfig};
 use chancery_core::IssuerUrl;
 use chancery_core::profile::RelyingParty;
 use chancery_core::ring::TokenLifetimes;
 use chancery_core::rotation::calendar::Calendar;
-use chancery_core::rotation::{Overlap, Policy, PolicyError, Settings};
+use chancery_core::rotation::{KeySupply, Overlap, Policy, PolicyError, Settings};
 use chancery_files::{Bounds, FileError};
 use chancery_keygen::KeySpec;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value};
 
 use super::api_servers::ApiServersConfig;
+use super::bundles::OfflineConfig;
 use super::canary::config::{CanaryConfig, CanaryConfigError};
 use super::census::CensusConfig;
 use super::custody::CustodyConfig;
@@ -47,6 +49,8 @@ pub struct RotationConfig {
     pub census: Option<CensusConfig>,
     /// What is made.
     pub key: KeySpec,
+    /// Who may vouch for keys that are made elsewhere, if they are: then none is made.
+    pub offline: Option<OfflineConfig>,
     /// What core decides by.
     pub policy: Policy,
     /// Who is shown a token of the next key before it signs.
@@ -57,7 +61,26 @@ pub struct RotationConfig {
     pub look: Duration,
     /// Where relative paths start.
     pub base: PathBuf,
+    /// The object whose spec says what its owner decides, if there is one, and whose status shows the ring.
+    pub key_ring: Option<ConfigMapsConfig>,
+    /// The text of the file.
+    text: String,
 }
+
+/// What of a policy the spec of a `KeyRing` says in its place.
+const SPEC: [&str; 11] = [
+    "issuer",
+    "schedule",
+    "key",
+    "parties",
+    "wait",
+    "lifetimes",
+    "skew",
+    "overlap",
+    "keysAtMost",
+    "rollbackWindow",
+    "verifyOnly",
+];
 
 /// The file.
 #[derive(Debug, Deserialize)]
@@ -74,6 +97,7 @@ struct RotationFile {
     schedule: ScheduleConfig,
     #[serde(default, deserialize_with = "key_spec")]
     key: KeySpec,
+    offline: Option<OfflineConfig>,
     #[serde(default)]
     parties: Vec<RelyingParty>,
     #[serde(default)]
@@ -91,6 +115,7 @@ struct RotationFile {
     #[serde(default)]
     trial: bool,
     look: Option<Time>,
+    key_ring: Option<ConfigMapsConfig>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,6 +158,36 @@ impl RotationConfig {
     pub fn parse(text: &str, path: &Path) -> Result<Self, RotationConfigError> {
         let file: RotationFile = serde_saphyr::from_str(text)
             .map_err(|error| RotationConfigError::Yaml { path: path.to_owned(), error: error.to_string() })?;
+        Self::check(file, text, path)
+    }
+
+    /// The same policy, with the spec of the `KeyRing` at `place` for what its owner decides. What the file says of that
+    /// does not count.
+    ///
+    /// # Errors
+    /// When it cannot be kept, or belongs to another issuer.
+    pub fn with_spec(&self, spec: Map<String, Value>, place: &str) -> Result<Self, RotationConfigError> {
+        let path = Path::new(place);
+        let unreadable = |error: String| RotationConfigError::Yaml { path: path.to_owned(), error };
+        let mut file: Map<String, Value> =
+            serde_saphyr::from_str(&self.text).map_err(|error| unreadable(error.to_string()))?;
+        file.retain(|field, _| !SPEC.contains(&field.as_str()));
+        if let Some(unknown) = spec.keys().find(|field| !SPEC.contains(&field.as_str())) {
+            return Err(unreadable(format!("no field of a spec is called {unknown:?}")));
+        }
+        file.extend(spec);
+        let file: RotationFile =
+            serde_json::from_value(Value::Object(file)).map_err(|error| unreadable(error.to_string()))?;
+        if file.issuer != self.issuer {
+            let (found, expected) = (Box::new(file.issuer), Box::new(self.issuer.clone()));
+            let problem = Refusal::OtherIssuer { found, expected };
+            return Err(RotationConfigError::Value { path: path.to_owned(), problem });
+        }
+        let spec = Self::check(file, &self.text, path)?;
+        Ok(Self { base: self.base.clone(), ..spec })
+    }
+
+    fn check(file: RotationFile, text: &str, path: &Path) -> Result<Self, RotationConfigError> {
         let refused = |problem: Refusal| RotationConfigError::Value { path: path.to_owned(), problem };
         let dates = file.schedule.dates(Timestamp::now()).map_err(|error| refused(error.into()))?;
         let canaries = file.canaries.iter().map(CanaryConfig::declared).collect::<Result<_, _>>();
@@ -161,11 +216,14 @@ impl RotationConfig {
             api_servers: file.api_servers,
             census: file.census,
             key: file.key,
+            offline: file.offline,
             policy,
             canaries: file.canaries,
             calendar: dates.calendar,
             look,
             base: path.parent().unwrap_or(Path::new("")).to_owned(),
+            key_ring: file.key_ring,
+            text: text.to_owned(),
         })
     }
 }
@@ -179,8 +237,11 @@ impl RotationFile {
             external_seconds: seconds(&self.lifetimes.external, usual.lifetimes.external_seconds),
             api_server_seconds: seconds(&self.lifetimes.api_server, usual.lifetimes.api_server_seconds),
         };
+        let imported = self.offline.as_ref();
+        let imported = imported.map(|offline| KeySupply::Imported { fewest: offline.fewest });
         Settings {
             schedule,
+            supply: imported.unwrap_or(usual.supply),
             algorithm: super::making::algorithm(self.key),
             parties: self.parties.clone(),
             shortest_wait: or(&self.wait, usual.shortest_wait),
@@ -244,6 +305,14 @@ pub enum Refusal {
     /// No time to look.
     #[error("a `look` of {0:?} does nothing else than look; expected 100ms or more, such as 10s")]
     Look(Duration),
+    /// An object of another ring.
+    #[error("it is for issuer {found}, and the policy for {expected}; name the KeyRing of that issuer")]
+    OtherIssuer {
+        /// Whose it is.
+        found: Box<IssuerUrl>,
+        /// Whose it should be.
+        expected: Box<IssuerUrl>,
+    },
     /// A name twice.
     #[error(
         "two signers are called {0:?}; expected a name of its own for each, as it is given with `chancery signer --name`"
@@ -296,5 +365,29 @@ signers: [{ name: a }, { name: b, acknowledgements: { directory: b } }]
         assert!(
             RotationConfig::parse(&twice, Path::new("")).unwrap_err().to_string().contains("two signers")
         );
+    }
+
+    #[test]
+    fn a_spec_says_what_its_owner_decides_and_nothing_else() {
+        let file = format!("{SHORTEST}keyRing: {{ name: main }}\nkey: p-384\nwait: 90d\n");
+        let config = RotationConfig::parse(&file, Path::new("/etc/chancery/rotation.yaml")).unwrap();
+        let with = |spec: Value| config.with_spec(spec.as_object().cloned().unwrap(), "KeyRing a/b");
+        let issuer = "https://id.example.com/a";
+        let followed = with(serde_json::json!({ "issuer": issuer, "keysAtMost": 7 })).unwrap();
+        assert_eq!(followed.policy.settings(), &Settings { keys_at_most: 7, ..Settings::default() });
+        assert_eq!((followed.base, followed.signers.len()), (config.base.clone(), 2));
+        for (spec, why) in [
+            (serde_json::json!({ "issuer": "https://id.example.com/b" }), "KeyRing a/b: it is for issuer"),
+            (serde_json::json!({ "issuer": issuer, "trial": true }), "no field of a spec is called"),
+            (serde_json::json!({ "issuer": issuer, "overlap": { "maximum": "1h" } }), "KeyRing a/b: tokens"),
+            (serde_json::json!({ "keysAtMost": 7 }), "issuer"),
+        ] {
+            let refused = with(spec).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        let definition: Value = serde_saphyr::from_str(crate::rotation::KEY_RING_DEFINITION).unwrap();
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+        let defined = definition.pointer(spec).unwrap().as_object().unwrap();
+        assert!(SPEC.iter().all(|field| defined.contains_key(*field)) && defined.len() == SPEC.len());
     }
 }

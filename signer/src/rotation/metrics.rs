@@ -48,6 +48,7 @@ pub struct RotationMetrics {
     drain: Family<KidLabels, Gauge>,
     canary: Family<PartyLabels, Gauge>,
     signers: Gauge,
+    imported: Family<[(&'static str, &'static str); 0], Gauge>,
     steps: Counter,
     lost: Counter,
     failures: Counter,
@@ -66,6 +67,7 @@ impl Default for RotationMetrics {
             drain: Family::default(),
             canary: Family::default(),
             signers: Gauge::default(),
+            imported: Family::default(),
             steps: Counter::default(),
             lost: Counter::default(),
             failures: Counter::default(),
@@ -95,6 +97,9 @@ impl RotationMetrics {
         self.generation.set(whole(position.generation));
         self.active_age.set(whole(ring.active().map_or(0, |key| key.active_seconds)));
         self.signers.set(whole(ring.signers().count().try_into().unwrap_or(u64::MAX)));
+        if let Some(left) = plan.imported.as_ref().and_then(|left| left.keys) {
+            self.imported.get_or_create(&[]).set(left.try_into().unwrap_or(i64::MAX));
+        }
         let held_back = |guard: &Guard| plan.blocked.iter().filter(|step| holds(step, *guard)).count();
         for guard in Guard::ALL {
             let number = held_back(&guard).try_into().unwrap_or(i64::MAX);
@@ -158,6 +163,9 @@ impl RotationMetrics {
         let canary = "Whether a relying party has accepted a token of the key that signs next";
         registry.register("canary", canary, self.canary.clone());
         registry.register("signers", "The signers that are waited for", self.signers.clone());
+        let imported =
+            "Keys of imported bundles that the ring has not taken yet; only where keys are imported";
+        registry.register("imported_keys_left", imported, self.imported.clone());
         registry.register("steps", "Steps that this process has taken", self.steps.clone());
         let lost = "Writes that found the ring changed by somebody else; they are repeated";
         registry.register("lost_swaps", lost, self.lost.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chancery_core::IssuerUrl;
-use chancery_core::rotation::{BlockedStep, Guard, Plan, PlannedStep};
+use chancery_core::rotation::{BlockedStep, Guard, ImportedLeft, Plan, PlannedStep};
 use tracing::{error, info, warn};
 
 /// What was said already and goes on.
@@ -12,11 +12,12 @@ pub(super) struct Notices {
     issuer: IssuerUrl,
     waits: BTreeSet<String>,
     troubles: BTreeSet<String>,
+    bundles: Option<ImportedLeft>,
 }
 
 impl Notices {
     pub fn new(issuer: IssuerUrl) -> Self {
-        Self { issuer, waits: BTreeSet::new(), troubles: BTreeSet::new() }
+        Self { issuer, waits: BTreeSet::new(), troubles: BTreeSet::new(), bundles: None }
     }
 
     /// A step was taken.
@@ -30,8 +31,7 @@ impl Notices {
         for BlockedStep { step, blocks, .. } in &plan.blocked {
             for block in blocks {
                 // Time that passes makes nothing new.
-                let lasting: Vec<&str> = block.why.split(' ').filter(|word| !is_number(word)).collect();
-                let wait = format!("{step} {} {}", block.guard, lasting.join(" "));
+                let wait = format!("{step} {} {}", block.guard, lasting(&block.why));
                 if !self.waits.contains(&wait) {
                     let (issuer, guard, why) = (&self.issuer, block.guard, &block.why);
                     match is_usual(guard) {
@@ -43,6 +43,14 @@ impl Notices {
             }
         }
         self.waits = waits;
+    }
+
+    /// What is left of the bundles, where it is few and has changed.
+    pub fn imported(&mut self, left: Option<&ImportedLeft>) {
+        if let Some(left) = left.filter(|left| left.is_low && self.bundles.as_ref() != Some(*left)) {
+            warn!(issuer = %self.issuer, "ring: of the imported keys, {left}");
+        }
+        self.bundles = left.cloned();
     }
 
     /// What went wrong in a round, nothing included.
@@ -58,12 +66,17 @@ impl Notices {
     }
 }
 
+/// What of a reason stays the same while time passes: its words without numbers.
+pub(super) fn lasting(why: &str) -> String {
+    why.split(' ').filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ")
+}
+
 fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a rotation that goes well passes through it.
-fn is_usual(guard: Guard) -> bool {
+pub(super) fn is_usual(guard: Guard) -> bool {
     use Guard::{
         CanaryMissing, NotDue, NotVisible, RollbackWindow, RotationInFlight, SignerNotLoaded,
         SignerNotStopped,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use chancery_cluster::cell::{Cell, CellStore, CellStoreConfig, CellStoreError, StoreMode};
 use chancery_cluster::error_chain;
+use chancery_core::key_bundle::BundledKey;
 use chancery_core::ring::{Acknowledgement, WallTime};
 use chancery_core::rotation::Observations;
 use chancery_core::rotation::calendar::Calendar;
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::bundles::{EnrolmentError, ImportedKeys};
 use super::config::RotationConfig;
 use super::feed::FeedError;
 use super::feeds::Feeds;
@@ -46,6 +48,8 @@ pub struct Observer {
     newcomers: BTreeMap<KeyId, Result<PublicKey, String>>,
     calendar: Option<Calendar>,
     feeds: Feeds,
+    /// Where keys come in bundles.
+    imported: Option<ImportedKeys>,
 }
 
 /// What was found.
@@ -63,7 +67,7 @@ impl Observer {
     /// Opens the places that a policy names, to be read.
     ///
     /// # Errors
-    /// When one of them cannot be.
+    /// When one of them cannot be, or nobody can vouch for imported keys.
     pub async fn open(config: &RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, ObserverError> {
         let base = &config.base;
         let open = async |place: &CellStoreConfig| place.open(base, StoreMode::ReadOnly).await;
@@ -77,9 +81,15 @@ impl Observer {
             Some(place) => Some(open(place).await?.cell(config.issuer.as_str(), VISIBILITY)),
             None => None,
         };
+        let beside = open(&config.ring).await?;
+        let imported = match &config.offline {
+            Some(offline) => Some(ImportedKeys::new(&beside, &config.issuer, offline.enrolled(base)?)),
+            None => None,
+        };
         Ok(Self {
             issuer: config.issuer.clone(),
-            beside: open(&config.ring).await?,
+            imported,
+            beside,
             heard,
             expected: config.signers.keys().cloned().collect(),
             visibility,
@@ -97,7 +107,11 @@ impl Observer {
         let mut troubles = Vec::new();
         let acknowledgements = self.hear(ring, &mut troubles).await;
         let visibility = self.look(&mut troubles).await;
-        let (held, keys) = self.custody(ring, &mut troubles).await;
+        let imported = match &mut self.imported {
+            Some(imported) => imported.read(&mut troubles).await,
+            None => Err("keys are made here".to_owned()),
+        };
+        let (held, keys) = self.custody(ring, imported.as_deref().unwrap_or_default(), &mut troubles).await;
         let now = WallTime(u64::try_from(Timestamp::now().as_second()).unwrap_or_default());
         let mut observations = Observations {
             now,
@@ -105,11 +119,17 @@ impl Observer {
             expected_signers: self.expected.clone(),
             visibility,
             held: keys,
+            imported,
             calendar: self.calendar.as_ref().and_then(|calendar| calendar.next_due(ring.activated(), now)),
             ..Observations::default()
         };
         self.feeds.add_to(&mut observations, ring, &mut troubles).await;
         Observed { observations, held, troubles }
+    }
+
+    /// Keeps to another calendar from now on.
+    pub(super) fn keep_to(&mut self, calendar: Option<Calendar>) {
+        self.calendar = calendar;
     }
 
     /// The visibility record that was read last, of whatever age.
@@ -160,6 +180,7 @@ impl Observer {
     async fn custody(
         &mut self,
         ring: &KeyRing,
+        imported: &[BundledKey],
         troubles: &mut Vec<String>,
     ) -> (Option<Vec<KeyId>>, Vec<PublicKey>) {
         let listed = match self.vault.list().await {
@@ -171,9 +192,10 @@ impl Observer {
         };
         self.newcomers.retain(|kid, _| is_new(ring, kid) && listed.contains(kid));
         troubles.extend(self.newcomers.values().filter_map(|opened| opened.clone().err()));
-        let known = |kid: &KeyId| match ring.key(kid) {
-            Some(key) => Some(key.public_key.clone()),
-            None => self.newcomers.get(kid)?.clone().ok(),
+        let known = |kid: &KeyId| {
+            let bundled = || Some(imported.iter().find(|key| key.kid() == kid)?.public_key.clone());
+            let newcomer = || self.newcomers.get(kid)?.clone().ok();
+            ring.key(kid).map(|key| key.public_key.clone()).or_else(bundled).or_else(newcomer)
         };
         let keys = listed.iter().filter_map(known).collect();
         (Some(listed), keys)
@@ -208,6 +230,9 @@ pub enum ObserverError {
     /// A cluster cannot be reached.
     #[error(transparent)]
     Feed(#[from] FeedError),
+    /// Nobody can vouch for the keys that are to be imported.
+    #[error(transparent)]
+    Enrolment(#[from] EnrolmentError),
 }
 
 fn is_new(ring: &KeyRing, kid: &KeyId) -> bool {

@@ -7,7 +7,9 @@ mod canary;
 mod cluster;
 mod files;
 mod files_stage;
+mod key_ring;
 mod load;
+mod offline;
 mod rotations;
 mod stage;
 

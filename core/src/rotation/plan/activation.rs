@@ -29,6 +29,7 @@ pub(super) fn activation(guards: &Guards<'_>, wanted: &mut Vec<BlockedStep>) {
     blocks.extend(guards.loaded(kid, is_urgent));
     blocks.extend(guards.nodes_rest());
     blocks.extend(guards.canaries(kid));
+    blocks.extend(guards.not_before(kid).filter(|_| !is_urgent));
     blocks.extend(guards.algorithm(key.public_key.algorithm()));
     wanted.push(BlockedStep { step: Step::Activate(kid.clone()), because, blocks });
 }

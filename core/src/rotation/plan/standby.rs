@@ -4,7 +4,7 @@ use super::BlockedStep;
 use super::guards::Guards;
 use crate::PublicKey;
 use crate::ring::{KeyState, RingKey, Step};
-use crate::rotation::{Block, Guard};
+use crate::rotation::{Block, Guard, KeySupply};
 
 /// Makes the next key, lets it in, calls it the standby, and takes out standbys that will never sign.
 pub(super) fn standby(guards: &Guards<'_>, wanted: &mut Vec<BlockedStep>) {
@@ -19,9 +19,16 @@ pub(super) fn standby(guards: &Guards<'_>, wanted: &mut Vec<BlockedStep>) {
         let algorithm = guards.policy.settings().algorithm;
         let mut blocks = guards.room();
         blocks.extend(guards.algorithm(algorithm));
-        let step = match newcomer(guards) {
-            Some(key) => Step::Enter(key.clone()),
-            None => Step::Make(algorithm),
+        let step = match (guards.policy.settings().supply, newcomer(guards)) {
+            (KeySupply::Made, Some(key)) => Step::Enter(key.clone()),
+            (KeySupply::Made, None) => Step::Make(algorithm),
+            (KeySupply::Imported { .. }, _) => match guards.next_imported() {
+                Ok(key) => Step::Enter(key.clone()),
+                Err(block) => {
+                    blocks.push(block);
+                    Step::Import(algorithm)
+                }
+            },
         };
         wanted.push(BlockedStep { step, because: "there is no standby".to_owned(), blocks });
     }
