@@ -11,9 +11,9 @@ use chancery_core::withdrawal::Withdrawal;
 use chancery_core::{
     CachePolicy, DocumentSet, IssuerUrl, Jwks, KeyId, Owner, WithdrawalCause, Withdrawals, WriterKey,
 };
+use chancery_publisher::DocumentStore;
 use chancery_publisher::publish::{PublishError, execute, prepare};
 use chancery_publisher::writer_key_file::{first_decision_now, random_writer_key, read_writer_key};
-use chancery_publisher::{DocumentStore, default_owner};
 
 use self::advice::Advice;
 use self::keys::KeyArgs;
@@ -139,7 +139,7 @@ impl Wish {
         }
         let writer_key = args.state_key_file.as_deref().map(read_writer_key).transpose()?;
         let returning = if args.return_withdrawn { Returning::Allowed } else { Returning::Refused };
-        let owner = args.owner.clone().unwrap_or_else(|| default_owner(&args.issuer));
+        let owner = args.owner.clone().unwrap_or_else(|| Owner::of_issuer(&args.issuer));
         let cache = CachePolicy::of_seconds(args.max_age);
         let documents = DocumentSet::new(args.issuer.clone(), jwks, cache);
         Ok(Self {

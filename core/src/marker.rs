@@ -31,6 +31,13 @@ pub const WITHDRAWN_KEPT: usize = 90;
 pub struct Owner(String);
 
 impl Owner {
+    /// The owner of an issuer that names none: the same for every process that publishes this issuer, another for every
+    /// other issuer. `chancery-` and the first 22 characters (132 bits) of base64url(SHA-256(issuer URL)).
+    pub fn of_issuer(issuer: &IssuerUrl) -> Self {
+        let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(issuer.as_str()));
+        Self("chancery-".chars().chain(digest.chars().take(22)).collect())
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -334,5 +341,14 @@ mod tests {
             assert!(read.is_err(), "{owner} {decision} {withdrawn} {proof}");
         }
         assert_eq!(Marker::read(|_| None), Ok(None));
+    }
+
+    #[test]
+    fn an_owner_belongs_to_one_issuer_byte_for_byte() {
+        let owner = |url: &str| Owner::of_issuer(&url.parse().unwrap()).to_string();
+        // printf %s https://id.example.com/a | openssl sha256 -binary | basenc --base64url | cut -c1-22
+        assert_eq!(owner("https://id.example.com/a"), "chancery-Zqzzb_h4qGetiZNhWKChbe");
+        let urls = ["https://id.example.com/a", "https://id.example.com/a/", "https://ID.example.com/a"];
+        assert_eq!(urls.map(owner).into_iter().collect::<std::collections::BTreeSet<_>>().len(), 3);
     }
 }

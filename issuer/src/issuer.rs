@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chancery_core::WriterKey;
-use chancery_publisher::{TargetOpener, default_owner};
+use chancery_core::{Owner, WriterKey};
+use chancery_publisher::TargetOpener;
 use tokio::sync::{mpsc, watch};
 
 use crate::collect::Collector;
@@ -64,7 +64,7 @@ impl Opening<'_> {
     async fn known(&self) -> Result<(Saved, Option<Recorder>), ConfigError> {
         let IssuerConfig { url, owner, .. } = self.config;
         let Some(state) = self.state else {
-            let owner = owner.clone().unwrap_or_else(|| default_owner(url));
+            let owner = owner.clone().unwrap_or_else(|| Owner::of_issuer(url));
             return Ok((Saved::begin(url.clone(), owner), None));
         };
         let established = state.establish(url, owner.as_ref()).await;

@@ -24,7 +24,7 @@ use chancery_core::publication::{Observed, StoredObject};
 use chancery_core::{DocumentKind, IssuerUrl, KeyId, Owner, PublicKey, WriterKey};
 use chancery_publisher::publish;
 use chancery_publisher::trust::Registrar;
-use chancery_publisher::{DocumentStore, TargetOpener, default_owner};
+use chancery_publisher::{DocumentStore, TargetOpener};
 
 use self::steps::{Mode, Sink};
 use crate::config::{Config, ConfigError, IssuerConfig};
@@ -129,7 +129,7 @@ impl Restoration {
         }
         let found: BTreeSet<&Owner> = targets.iter().flat_map(Target::owners).collect();
         let said = choices.owner.as_ref().or(issuer.owner.as_ref());
-        let derived = state.is_none().then(|| default_owner(&issuer.url));
+        let derived = state.is_none().then(|| Owner::of_issuer(&issuer.url));
         let owner =
             decide_owner(saved.as_ref().map(|saved| &saved.owner), said.or(derived.as_ref()), &found)?;
 

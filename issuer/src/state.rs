@@ -246,8 +246,6 @@ impl From<CellError> for StateError {
 
 #[cfg(test)]
 mod tests {
-    use chancery_publisher::default_owner;
-
     use super::*;
 
     async fn open(directory: &Path, mode: StoreMode) -> Result<StateStore, StateError> {
@@ -275,7 +273,7 @@ mod tests {
         assert_eq!(state.load(&a).await.unwrap(), None);
 
         let begun = state.establish(&a, None).await.unwrap().saved().clone();
-        assert_ne!(begun.owner, default_owner(&a));
+        assert_ne!(begun.owner, Owner::of_issuer(&a));
         assert_ne!(begun.owner, random_owner());
         assert_eq!(*state.establish(&a, Some(&begun.owner)).await.unwrap().saved(), begun);
 

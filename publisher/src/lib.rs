@@ -39,4 +39,4 @@ pub mod writer_key_file;
 pub use open::{TargetOpener, open_target};
 pub use publish::{Outcome, PublishError, observe, publish};
 pub use store::{DocumentStore, StoreError, StoreErrorKind};
-pub use target::{TargetConfig, default_owner};
+pub use target::TargetConfig;

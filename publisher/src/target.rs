@@ -1,10 +1,6 @@
 //! A target as configuration names it: data alone, parsed and checked. [`crate::open`] makes stores of it.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use chancery_core::{IssuerUrl, Owner};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 mod azure;
 mod check;
@@ -80,15 +76,6 @@ impl TargetConfig {
         let place = || self.location().map_or_else(|_| "target".to_owned(), |place| place.to_string());
         self.name.clone().unwrap_or_else(place)
     }
-}
-
-/// The ownership marker of an issuer that sets none: the same for every process that publishes this issuer, another
-/// for every other issuer. `chancery-` and the first 22 characters (132 bits) of base64url(SHA-256(issuer URL)).
-pub fn default_owner(issuer: &IssuerUrl) -> Owner {
-    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(issuer.as_str()));
-    let marker: String = "chancery-".chars().chain(digest.chars().take(22)).collect();
-    #[expect(clippy::expect_used, reason = "31 characters of base64url and a hyphen are a legal marker")]
-    marker.parse().expect("a legal marker")
 }
 
 #[cfg(test)]

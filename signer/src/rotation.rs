@@ -28,14 +28,14 @@
 //! | `key_ring` | a `KeyRing` of a cluster, by whose spec is rotated and whose status shows the ring |
 //! | `bundles`, `import` | keys from a machine without a network |
 //! | `requests` | what a person asks for |
-//! | `notices`, `metrics` | what is said about it |
+//! | `notices`, `metrics`, `error` | what is said about it |
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_cluster::cell::{Cell, CellError, CellStoreError, StoreMode, Stored, Swap};
-use chancery_core::ring::{Custody, RingError, Step};
+use chancery_cluster::cell::{Cell, StoreMode, Stored, Swap};
+use chancery_core::ring::{Custody, Step};
 use chancery_core::rotation::{PlannedStep, observe, plan};
 use chancery_core::{KeyId, KeyRing};
 use tokio::time::{Instant, sleep};
@@ -50,6 +50,7 @@ mod census;
 mod config;
 mod counter;
 mod custody;
+mod error;
 mod feed;
 mod feeds;
 mod import;
@@ -74,6 +75,7 @@ pub use census::{Census, CensusConfig, CopiedToken, Counter as TokenCounter};
 pub use census::{CensusError, count_cluster};
 pub use config::{Refusal, RotationConfig, RotationConfigError};
 pub use custody::{CustodyConfig, CustodyError};
+pub use error::RotationError;
 pub use feed::FeedError;
 pub use import::{BundleFolder, ImportError, Imported, import};
 #[cfg(feature = "kube")]
@@ -363,38 +365,6 @@ enum Taken {
     Outside,
     /// The ring is to become this.
     Changed(Box<KeyRing>, PlannedStep),
-}
-
-/// Why a round failed, or there is no rotation.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RotationError {
-    /// There is no ring.
-    #[error(
-        "{0} is not there; begin a ring with `chancery ring init`, or take over the keys of a running cluster with `chancery ring adopt`"
-    )]
-    NoRing(String),
-    /// The ring refused what was planned for it.
-    #[error(transparent)]
-    Ring(#[from] RingError),
-    /// A document cannot be read or written.
-    #[error(transparent)]
-    Cell(#[from] CellError),
-    /// A place for documents cannot be opened.
-    #[error(transparent)]
-    Place(#[from] CellStoreError),
-    /// A relying party cannot be asked.
-    #[error(transparent)]
-    Canary(#[from] CanaryError),
-    /// What the policy names cannot be looked at.
-    #[error(transparent)]
-    Observer(#[from] ObserverError),
-    /// The private halves cannot be had.
-    #[error(transparent)]
-    Custody(#[from] CustodyError),
-    /// The object that says how to rotate cannot be had.
-    #[error(transparent)]
-    KeyRing(#[from] KeyRingPolicyError),
 }
 
 #[cfg(test)]

@@ -111,12 +111,3 @@ fn refuses_unknown_fields() {
         assert!(serde_saphyr::from_str::<TargetConfig>(yaml).is_err(), "{yaml}");
     }
 }
-
-#[test]
-fn an_owner_belongs_to_one_issuer_byte_for_byte() {
-    let owner = |url: &str| default_owner(&url.parse().unwrap()).to_string();
-    // printf %s https://id.example.com/a | openssl sha256 -binary | basenc --base64url | cut -c1-22
-    assert_eq!(owner("https://id.example.com/a"), "chancery-Zqzzb_h4qGetiZNhWKChbe");
-    let urls = ["https://id.example.com/a", "https://id.example.com/a/", "https://ID.example.com/a"];
-    assert_eq!(urls.map(owner).into_iter().collect::<BTreeSet<_>>().len(), 3);
-}

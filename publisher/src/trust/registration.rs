@@ -210,7 +210,7 @@ impl AwsRegistration {
         let wanted = chancery_core::trust::aws::Wanted {
             issuer: issuer.clone(),
             audiences: self.audiences.clone(),
-            owner: self.owner.clone().unwrap_or_else(|| crate::target::default_owner(issuer)),
+            owner: self.owner.clone().unwrap_or_else(|| Owner::of_issuer(issuer)),
             thumbprints: self.thumbprints.clone(),
             adopt: self.adopt,
         };
@@ -287,7 +287,7 @@ impl GcpRegistration {
     ) -> Result<Box<dyn Registrar>, TrustError> {
         let wanted = chancery_core::trust::gcp::Wanted {
             issuer: issuer.clone(),
-            owner: self.owner.clone().unwrap_or_else(|| crate::target::default_owner(issuer)),
+            owner: self.owner.clone().unwrap_or_else(|| Owner::of_issuer(issuer)),
             project: self.project.clone(),
             pool: self.pool.clone(),
             provider: self.provider.clone(),

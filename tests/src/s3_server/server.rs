@@ -123,6 +123,17 @@ impl S3Server {
         Ok(())
     }
 
+    /// What an object holds, and its metadata.
+    pub async fn object_with_metadata(
+        &self,
+        bucket: &str,
+        key: &str,
+    ) -> Result<(Vec<u8>, HashMap<String, String>)> {
+        let object = self.s3_client().get_object().bucket(bucket).key(key).send().await?;
+        let metadata = object.metadata().cloned().unwrap_or_default();
+        Ok((object.body.collect().await?.to_vec(), metadata))
+    }
+
     /// Removes an object.
     pub async fn delete_object(&self, bucket: &str, key: &str) -> Result<()> {
         self.s3_client().delete_object().bucket(bucket).key(key).send().await?;

@@ -7,6 +7,7 @@ mod canary;
 mod cluster;
 mod files;
 mod files_stage;
+mod intruder;
 mod key_ring;
 mod load;
 mod offline;

@@ -61,6 +61,11 @@ impl Stage {
 
     /// The same with signers that are run so.
     pub async fn conducted(conduct: Conduct) -> Result<Self> {
+        Self::publishing(conduct, |_| Ok(())).await
+    }
+
+    /// The same with an issuer that `prepare` has added to.
+    pub async fn publishing(conduct: Conduct, prepare: impl FnOnce(&mut Site) -> Result<()>) -> Result<Self> {
         let dir = Scratch::new("rotation")?;
         for name in ["ring", "keys"] {
             create_dir(dir.join(name))?;
@@ -70,7 +75,8 @@ impl Stage {
         set_permissions(&passphrase, Permissions::from_mode(0o600))?;
         let nodes = NAMES.map(|_| Scratch::new("node")).into_iter().collect::<Result<Vec<_>>>()?;
         nodes.iter().try_for_each(|node| create_dir(node.join("state")))?;
-        let site = site(&dir)?;
+        let mut site = site(&dir)?;
+        prepare(&mut site)?;
         let policy = dir.write("rotation.yaml", policy(&site, &dir, &nodes).to_string())?;
         chancery::run(&["ring".as_ref(), "init".as_ref(), "--policy".as_ref(), policy.as_os_str()])
             .await?

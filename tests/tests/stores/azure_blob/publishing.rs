@@ -6,9 +6,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use chancery_core::publication::{Desired, WriterMemory};
 use chancery_core::{CachePolicy, DocumentSet, Jwks, Owner, Withdrawals, key_file};
+use chancery_publisher::publish;
 use chancery_publisher::publish::{LastSeen, publish_again};
 use chancery_publisher::target::AzureBlobTarget;
-use chancery_publisher::{default_owner, publish};
 use e2e::authority::Authority;
 use e2e::azurite::Azurite;
 use e2e::chancery::{Output, run_command};
@@ -39,7 +39,7 @@ impl Publisher {
         let key = KeyFile::p256(dir, name)?;
         let jwks = Jwks::new(key_file::read_public_keys(&key.public_pem()?).keys).context("no key")?;
         let issuer = ISSUER.parse()?;
-        let owner = default_owner(&issuer);
+        let owner = Owner::of_issuer(&issuer);
         let documents = DocumentSet::new(issuer, jwks, CachePolicy::of_seconds(600));
         Ok(Self { documents, owner, kid: key.kid })
     }
