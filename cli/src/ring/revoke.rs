@@ -6,7 +6,7 @@ use chancery_core::profile::{RelyingParty, after_withdrawal};
 use chancery_core::ring::{KeyState, Request};
 use chancery_core::{KeyId, KeyRing};
 use chancery_signer::RotationConfig;
-use chancery_signer::rotation::RingDesk;
+use chancery_signer::rotation::{RingDesk, resolved};
 
 use super::PolicyArg;
 use crate::output::say;
@@ -28,10 +28,11 @@ pub struct Args {
 
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.policy.read()?;
-    let config = match args.policy.resolved().await {
+    let config = match resolved(config.clone()).await {
         Ok(resolved) => resolved,
         // Whoever has to revoke a key cannot wait for an API server.
         Err(error) => {
+            let error = anyhow::Error::from(error);
             say(&format!("{error:#}; it is the policy's own file that says below who accepts the key\n\n"))?;
             config
         }

@@ -24,7 +24,7 @@ pub(super) struct Sidecar {
     records: Vec<Record>,
     /// Why it cannot be read, if it cannot.
     #[serde(skip)]
-    damage: Option<DamagedMarker>,
+    damage: Option<Box<DamagedMarker>>,
 }
 
 /// The description of one content.
@@ -76,7 +76,7 @@ impl Sidecar {
         let Some(bytes) = bytes else { return Self::default() };
         serde_json::from_slice(bytes).unwrap_or_else(|error| {
             let problem = format!("{}: {}", path.display(), one_line(&error.to_string(), 200));
-            Self { records: Vec::new(), damage: Some(DamagedMarker { owner: None, problem }) }
+            Self { records: Vec::new(), damage: Some(Box::new(DamagedMarker { owner: None, problem })) }
         })
     }
 
@@ -92,7 +92,7 @@ impl Sidecar {
         let version = Version(digest(format!("{content} {record:?} {:?}", self.damage).as_bytes()));
         let (marker, damage) = match record {
             Some(record) => read_marker(|field| record.marker.get(field.name()).map(String::as_str)),
-            None => (None, self.damage.clone().map(Box::new)),
+            None => (None, self.damage.clone()),
         };
         StoredObject {
             bytes,
