@@ -228,7 +228,7 @@ fn check_edition(
     desired: Desired<'_>,
     found: &Found<'_>,
     ours: u64,
-    contact: Contact<'_>,
+    contact: Option<&Contact>,
 ) -> Result<(), Blocked> {
     let Some((marker, edition)) = found.object.and_then(|o| Some((o.marker.as_ref()?, o.edition()?))) else {
         return Ok(());
@@ -237,10 +237,8 @@ fn check_edition(
     // we have not did not, though the keys are the same.
     let is_same = edition.decision() == ours && found.shows_exactly(desired.documents.jwks());
     let is_ours = is_same && marker.withdrawn.iter().all(|told| desired.withdrawals.cover(told));
-    let is_known = match contact {
-        Contact::Made { known: Some(known) } => edition == *known || edition.decision() < known.decision(),
-        Contact::Made { known: None } | Contact::First => false,
-    };
+    let known = contact.and_then(|contact| contact.known.as_ref());
+    let is_known = known.is_some_and(|known| edition == *known || edition.decision() < known.decision());
     if !found.is_proven() || is_ours || is_known {
         return Ok(());
     }

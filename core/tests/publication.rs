@@ -334,7 +334,7 @@ fn an_object_with_a_damaged_marker_is_repaired_or_blocks() {
     let writer_key = WriterKey::new([7; 32]);
     let edition = stored(&documents(&[1]), DocumentKind::Jwks, Some(owner("us"))).edition();
     let stateful = |contact| WriterMemory::Stateful { writer_key: &writer_key, decision: 5, contact };
-    let known = Contact::Made { known: edition.as_ref() };
+    let (known, unknown) = (Contact { known: edition }, Contact::default());
     let read = |owner: &str| {
         let field = |field| match field {
             MarkerField::Owner => Some(owner),
@@ -345,12 +345,12 @@ fn an_object_with_a_damaged_marker_is_repaired_or_blocks() {
     };
     for kind in DocumentKind::ALL {
         for (memory, marker, expected) in [
-            (stateful(known), "us", Ok(())),
-            (stateful(known), "no owner at all", Ok(())),
-            (stateful(known), "them", Err("belongs to them")),
-            (stateful(Contact::Made { known: None }), "us", Err("\"many\"")),
-            (stateful(Contact::First), "us", Err("\"many\"")),
-            (stateful(Contact::First), "no owner at all", Err("\"no owner at all\"")),
+            (stateful(Some(&known)), "us", Ok(())),
+            (stateful(Some(&known)), "no owner at all", Ok(())),
+            (stateful(Some(&known)), "them", Err("belongs to them")),
+            (stateful(Some(&unknown)), "us", Err("\"many\"")),
+            (stateful(None), "us", Err("\"many\"")),
+            (stateful(None), "no owner at all", Err("\"no owner at all\"")),
             (WriterMemory::NONE, "us", Err("\"many\"")),
         ] {
             let mut observed = holding(&documents(&[1, 3]), Some(owner("us")));
@@ -382,7 +382,7 @@ fn an_object_that_is_too_large_is_repaired_or_blocks() {
     let writer_key = WriterKey::new([7; 32]);
     let edition = stored(&documents(&[1]), DocumentKind::Jwks, Some(owner("us"))).edition();
     let stateful = |contact| WriterMemory::Stateful { writer_key: &writer_key, decision: 5, contact };
-    let known = Contact::Made { known: edition.as_ref() };
+    let (known, unknown) = (Contact { known: edition }, Contact::default());
     let forged = Marker::of(owner("us")).proven(
         &WriterKey::new([8; 32]),
         documents(&[1]).issuer(),
@@ -391,15 +391,15 @@ fn an_object_that_is_too_large_is_repaired_or_blocks() {
     let (ours, theirs) = (Marker::of(owner("us")), Marker::of(owner("them")));
     for kind in DocumentKind::ALL {
         for (memory, marker, expected) in [
-            (stateful(known), Some(&ours), Ok(())),
-            (stateful(known), None, Ok(())),
-            (stateful(known), Some(&forged), Ok(())),
-            (stateful(known), Some(&theirs), Err("belongs to them")),
-            (stateful(Contact::Made { known: None }), Some(&forged), Ok(())),
-            (stateful(Contact::Made { known: None }), Some(&ours), Err("has more than")),
-            (stateful(Contact::First), Some(&ours), Err("has more than")),
-            (stateful(Contact::First), Some(&forged), Err("has more than")),
-            (stateful(Contact::First), None, Err("has more than")),
+            (stateful(Some(&known)), Some(&ours), Ok(())),
+            (stateful(Some(&known)), None, Ok(())),
+            (stateful(Some(&known)), Some(&forged), Ok(())),
+            (stateful(Some(&known)), Some(&theirs), Err("belongs to them")),
+            (stateful(Some(&unknown)), Some(&forged), Ok(())),
+            (stateful(Some(&unknown)), Some(&ours), Err("has more than")),
+            (stateful(None), Some(&ours), Err("has more than")),
+            (stateful(None), Some(&forged), Err("has more than")),
+            (stateful(None), None, Err("has more than")),
             (WriterMemory::NONE, Some(&ours), Err("has more than")),
             (WriterMemory::NONE, None, Err("has more than")),
         ] {

@@ -60,7 +60,7 @@ struct Asked {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct CredentialProviderResponse<'a> {
     api_version: &'static str,
     kind: &'static str,
     cache_key_type: &'static str,
@@ -157,7 +157,7 @@ pub fn answer(
     // Zero has kubelet keep nothing: what ends in half a minute would be dead when a second container is pulled.
     let keeps =
         Schedule::new(credential.duration(now), longest, 0.0).map_or(Duration::ZERO, |schedule| schedule.end);
-    output::json(&Answer {
+    output::json(&CredentialProviderResponse {
         api_version: API_VERSION,
         kind: "CredentialProviderResponse",
         // The login is the host's, whichever of its images is pulled.

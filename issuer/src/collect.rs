@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_core::marker::Edition;
+use chancery_core::publication::Contact;
 use chancery_core::withdrawal::Withdrawal;
 use chancery_core::{IssuerUrl, KeyId, PublicKey};
 use jiff::Timestamp;
@@ -72,7 +73,7 @@ pub struct Collector {
     /// What the sources report.
     pub events: mpsc::Receiver<Box<SourceEvent>>,
     /// The targets that we have been at, by name, each with the JWKS as we know it.
-    pub contacts: BTreeMap<String, Option<Edition>>,
+    pub contacts: BTreeMap<String, Contact>,
     /// What is found at the targets, where there are any.
     pub findings: Option<mpsc::Receiver<Box<TargetFinding>>>,
     /// Whether this replica publishes.
@@ -180,14 +181,14 @@ impl Collector {
     fn learn(&mut self, finding: TargetFinding) -> Option<oneshot::Sender<()>> {
         match finding {
             TargetFinding::Current { target, edition } => {
-                self.contacts.insert(target, Some(edition));
+                self.contacts.insert(target, Contact { known: Some(edition) });
                 None
             }
             TargetFinding::FirstContact { target, published, recorded } => {
                 let kids = self.index.import(published);
                 let kids: Vec<&str> = kids.iter().map(KeyId::as_str).collect();
                 info!(issuer = %self.issuer, target, taken_over = kids.join(","), "publishing to this target for the first time; keys that stand there stay");
-                self.contacts.insert(target, None);
+                self.contacts.insert(target, Contact::default());
                 Some(recorded)
             }
             TargetFinding::OtherEdition { target, edition, published, withdrawn, adopted } => {
@@ -196,7 +197,7 @@ impl Collector {
                     "another writer of this issuer was at the target since we looked; adopting what it decided",
                 );
                 self.index.adopt(edition.decision(), published, withdrawn);
-                self.contacts.insert(target, Some(edition));
+                self.contacts.insert(target, Contact { known: Some(edition) });
                 Some(adopted)
             }
         }
@@ -215,10 +216,10 @@ impl Collector {
         let Recorded::Outrun(theirs) = recorder.record(saved).await else { return false };
         info!(issuer = %self.issuer, "another replica has saved its state since; adopting what it decided");
         self.index.merge(&theirs.record);
-        for (target, edition) in theirs.targets {
+        for (target, theirs) in theirs.targets {
             let ours = self.contacts.entry(target).or_default();
-            if edition.as_ref().map(Edition::decision) > ours.as_ref().map(Edition::decision) {
-                *ours = edition;
+            if theirs.decision() > ours.decision() {
+                *ours = theirs;
             }
         }
         true

@@ -64,8 +64,8 @@ pub(crate) enum Writer {
     Stateful {
         /// Proves what it writes.
         writer_key: Arc<WriterKey>,
-        /// Nothing before the first contact, then the JWKS that we last wrote there or last adopted.
-        contact: Option<Option<Edition>>,
+        /// What is recorded of the target, once it is.
+        contact: Option<Contact>,
     },
 }
 
@@ -79,16 +79,14 @@ impl Writer {
                 first_decision: *first_decision,
             },
             Self::Stateful { writer_key, contact } => {
-                let contact = contact.as_ref();
-                let contact = contact.map_or(Contact::First, |known| Contact::Made { known: known.as_ref() });
-                WriterMemory::Stateful { writer_key, decision, contact }
+                WriterMemory::Stateful { writer_key, decision, contact: contact.as_ref() }
             }
         }
     }
 
-    fn knows(&mut self, edition: Option<Edition>) {
+    fn knows(&mut self, known: Contact) {
         if let Self::Stateful { contact, .. } = self {
-            *contact = Some(edition);
+            *contact = Some(known);
         }
     }
 }
@@ -157,9 +155,9 @@ impl Reconciler {
     async fn remember(&mut self, edition: Option<Edition>) {
         let Writer::Stateful { contact, .. } = &mut self.writer else { return };
         if let Some(edition) = edition
-            && contact.as_ref().and_then(Option::as_ref) != Some(&edition)
+            && contact.as_ref().and_then(|contact| contact.known.as_ref()) != Some(&edition)
         {
-            *contact = Some(Some(edition.clone()));
+            *contact = Some(Contact { known: Some(edition.clone()) });
             // Nobody listens only while the process ends.
             let _ = self
                 .findings
@@ -173,7 +171,7 @@ impl Reconciler {
         let (recorded, shown) = oneshot::channel();
         let finding = TargetFinding::FirstContact { target: self.name.clone(), published, recorded };
         if self.findings.send(Box::new(finding)).await.is_ok() && shown.await.is_ok() {
-            self.writer.knows(None);
+            self.writer.knows(Contact::default());
         }
     }
 
@@ -183,7 +181,7 @@ impl Reconciler {
         let (target, found) = (self.name.clone(), edition.clone());
         let finding = TargetFinding::OtherEdition { target, edition, published, withdrawn, adopted };
         if self.findings.send(Box::new(finding)).await.is_ok() && shown.await.is_ok() {
-            self.writer.knows(Some(found));
+            self.writer.knows(Contact { known: Some(found) });
         }
     }
 

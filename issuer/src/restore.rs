@@ -18,9 +18,8 @@ use std::time::Duration;
 
 use chancery_cluster::cell::{StoreMode, Swap};
 use chancery_core::jwks::ObservedJwks;
-use chancery_core::marker::Edition;
 use chancery_core::provenance::{Identity, Provenance};
-use chancery_core::publication::{Observed, StoredObject};
+use chancery_core::publication::{Contact, Observed, StoredObject};
 use chancery_core::{DocumentKind, IssuerUrl, KeyId, Owner, PublicKey, WriterKey};
 use chancery_publisher::publish;
 use chancery_publisher::trust::Registrar;
@@ -67,7 +66,7 @@ pub struct Restoration {
     registrations: Vec<Box<dyn Registrar>>,
     index: Index,
     /// The targets that the state knows, each with the JWKS there.
-    contacts: BTreeMap<String, Option<Edition>>,
+    contacts: BTreeMap<String, Contact>,
     writer_key: Option<WriterKey>,
 }
 
@@ -273,12 +272,12 @@ impl Restoration {
             else {
                 continue;
             };
-            let known = self.contacts.get(&target.name).and_then(Option::as_ref).map_or(0, Edition::decision);
+            let known = self.contacts.get(&target.name).and_then(Contact::decision).unwrap_or(0);
             if identity.judge(DocumentKind::Jwks, object) == Provenance::Proven && edition.decision() >= known
             {
                 let published = published_keys(&object.bytes);
                 self.index.adopt(edition.decision(), published, marker.withdrawn.clone());
-                self.contacts.insert(target.name.clone(), Some(edition));
+                self.contacts.insert(target.name.clone(), Contact { known: Some(edition) });
             }
         }
     }

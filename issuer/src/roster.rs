@@ -16,11 +16,11 @@ pub const READINESS_WAIT: Duration = Duration::from_secs(60);
 
 /// The issuers of the process. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Roster(Arc<Mutex<BTreeMap<IssuerUrl, Member>>>);
+pub struct Roster(Arc<Mutex<BTreeMap<IssuerUrl, RosterEntry>>>);
 
 /// What one issuer shows.
 #[derive(Debug)]
-struct Member {
+struct RosterEntry {
     since: Instant,
     /// Why it cannot be opened; nothing when it is open or was not tried yet.
     problem: Option<String>,
@@ -52,22 +52,22 @@ pub struct Progress {
 impl Roster {
     /// There is such an issuer from now on.
     pub fn join(&self, issuer: &IssuerUrl) {
-        let member = Member { since: Instant::now(), problem: None, opened: None };
-        self.lock().insert(issuer.clone(), member);
+        let entry = RosterEntry { since: Instant::now(), problem: None, opened: None };
+        self.lock().insert(issuer.clone(), entry);
     }
 
     /// It is open.
     pub fn opened(&self, issuer: &IssuerUrl, opened: OpenIssuer) {
-        if let Some(member) = self.lock().get_mut(issuer) {
-            member.problem = None;
-            member.opened = Some(opened);
+        if let Some(entry) = self.lock().get_mut(issuer) {
+            entry.problem = None;
+            entry.opened = Some(opened);
         }
     }
 
     /// It cannot be opened.
     pub(crate) fn refused(&self, issuer: &IssuerUrl, problem: &str) {
-        if let Some(member) = self.lock().get_mut(issuer) {
-            member.problem = Some(problem.to_owned());
+        if let Some(entry) = self.lock().get_mut(issuer) {
+            entry.problem = Some(problem.to_owned());
         }
     }
 
@@ -78,35 +78,32 @@ impl Roster {
 
     /// The documents of all issuers that have any.
     pub(crate) fn documents(&self) -> Vec<DocumentSet> {
-        let members = self.lock();
-        let opened = members.values().filter_map(|member| member.opened.as_ref());
+        let entries = self.lock();
+        let opened = entries.values().filter_map(|entry| entry.opened.as_ref());
         opened.filter_map(|opened| Some(opened.publications.borrow().as_ref()?.documents.clone())).collect()
     }
 
     /// What is seen of each issuer, by its URL.
     pub fn visibility(&self) -> Vec<(IssuerUrl, watch::Receiver<VisibilitySnapshot>)> {
-        let members = self.lock();
-        let opened = members.iter().filter_map(|(issuer, member)| Some((issuer, member.opened.as_ref()?)));
+        let entries = self.lock();
+        let opened = entries.iter().filter_map(|(issuer, entry)| Some((issuer, entry.opened.as_ref()?)));
         opened.map(|(issuer, opened)| (issuer.clone(), opened.visibility.clone())).collect()
     }
 
     /// How far each issuer is, by its URL.
     pub fn progress(&self) -> Vec<Progress> {
-        let members = self.lock();
-        let progress = members.iter().map(|(issuer, member)| Progress {
+        let entries = self.lock();
+        let progress = entries.iter().map(|(issuer, entry)| Progress {
             issuer: issuer.clone(),
-            has_documents: member
-                .opened
-                .as_ref()
-                .is_some_and(|opened| opened.publications.borrow().is_some()),
-            waited_for: member.since.elapsed() >= READINESS_WAIT,
-            problem: member.problem.clone(),
+            has_documents: entry.opened.as_ref().is_some_and(|opened| opened.publications.borrow().is_some()),
+            waited_for: entry.since.elapsed() >= READINESS_WAIT,
+            problem: entry.problem.clone(),
         });
         progress.collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IssuerUrl, Member>> {
-        // No code that holds the lock can leave the members half changed.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IssuerUrl, RosterEntry>> {
+        // No code that holds the lock can leave the entries half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

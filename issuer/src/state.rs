@@ -16,7 +16,7 @@ use chancery_cluster::cell::{
     Cell, CellError, CellStore, CellStoreConfig, CellStoreError, LaterFields, Schema, StoreMode, Stored, Swap,
 };
 use chancery_core::issuer_keys::KeyRecord;
-use chancery_core::marker::Edition;
+use chancery_core::publication::Contact;
 use chancery_core::{IssuerUrl, Owner};
 use chancery_publisher::writer_key_file::first_decision_now;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -42,7 +42,7 @@ pub struct Saved {
     pub owner: Owner,
     /// The targets that we have been at, by name, each with the JWKS that we last wrote there or last adopted.
     #[serde(default)]
-    pub targets: BTreeMap<String, Option<Edition>>,
+    pub targets: BTreeMap<String, Contact>,
     /// The keys.
     #[serde(default)]
     pub record: KeyRecord,

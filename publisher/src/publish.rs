@@ -20,15 +20,16 @@ use chancery_core::publication::{
     self, Blocked, Desired, Observed, Plan, Reason, StoredObject, Version, Write,
 };
 use chancery_core::{Document, DocumentKind, DocumentSet, KeyId, Marker, PublicKey};
+use chancery_wire::{Pauses, RetryBudget};
 
 use crate::store::{
     ConditionalRead, DocumentStore, Failure, LARGEST_OBJECT, Operation, Put, StoreError, StoreErrorKind,
 };
 
-/// Of several writers that race, one wins each time: this many may race for one issuer.
-const TRIES: u32 = 5;
-/// The first pause; each further one is twice as long. A conditional write takes tens of milliseconds.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Of several writers that race, one wins each time: as many may race for one issuer as there are attempts. A conditional
+/// write takes tens of milliseconds.
+pub(crate) const RACE_BUDGET: RetryBudget =
+    RetryBudget::of_attempts(5, Duration::from_millis(100), Duration::from_secs(10));
 
 /// What a publication did, and what the target holds after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,32 +286,35 @@ async fn perform(
     Ok(())
 }
 
-/// How often one publication has failed so far.
-#[derive(Debug, Default)]
+/// What is left of the budget of one publication, over its readings and its writes.
+#[derive(Debug)]
 struct Patience {
-    failures: u32,
+    pauses: Pauses,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { pauses: RACE_BUDGET.pauses() }
+    }
 }
 
 impl Patience {
     /// Waits a little if trying again can help, and gives the error back if not.
     async fn bear(&mut self, error: StoreError) -> Result<(), PublishError> {
-        self.failures += 1;
         if !error.kind.is_transient() {
             return Err(error.into());
         }
-        if self.failures >= TRIES {
+        let Some(pause) = self.pauses.next() else {
             return Err(match error.kind {
                 StoreErrorKind::Conflict => {
-                    PublishError::Contended { tries: self.failures, last: Box::new(error) }
+                    PublishError::Contended { tries: RACE_BUDGET.attempts, last: Box::new(error) }
                 }
                 _ => error.into(),
             });
-        }
-        let pause = PAUSE * (1 << (self.failures - 1));
+        };
         tracing::info!(
             target.name = %error.target,
             document.path = %error.path,
-            failures = self.failures,
             pause.milliseconds = pause.as_millis(),
             request.id = error.request_id,
             "reading {} again in {} ms: {error}",

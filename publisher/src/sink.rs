@@ -12,13 +12,12 @@
 //! | [`config`] | a sink as configuration names it |
 
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use chancery_core::upload::{self, DesiredUpload, HeldKeys, UploadBlocked, UploadPlan};
 use chancery_core::{Jwks, KeyId, Owner};
-use chancery_wire::RetryBudget;
 
+use crate::publish::RACE_BUDGET;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub mod config;
@@ -109,9 +108,6 @@ impl UploadError {
     }
 }
 
-/// Of several writers that race, one wins each time.
-const BUDGET: RetryBudget = RetryBudget::of_attempts(5, Duration::from_millis(100), Duration::from_secs(10));
-
 /// Brings a sink up to date: reads, decides, writes, until a reading says that there is nothing to do. Returns what
 /// was done on the way: the set written last, if any, every key added and withdrawn, and what the last reading found.
 ///
@@ -119,8 +115,8 @@ const BUDGET: RetryBudget = RetryBudget::of_attempts(5, Duration::from_millis(10
 /// As [`UploadError`] says. We have taken away no key but those that we withdrew ourselves, also after an error.
 pub async fn upload(sink: &dyn JwksSink, desired: DesiredUpload<'_>) -> Result<UploadPlan, UploadError> {
     let mut done = None;
-    let mut pauses = BUDGET.pauses();
-    let tries = BUDGET.attempts;
+    let mut pauses = RACE_BUDGET.pauses();
+    let tries = RACE_BUDGET.attempts;
     loop {
         let step = step(sink, desired).await;
         let pause = pauses.next();

@@ -39,6 +39,6 @@ pub use client::{ClientError, ClientOptions, HttpClient, HttpRequest, HttpRespon
 pub use endpoint::{Endpoint, EndpointError, EndpointRule};
 pub use host_pattern::HostPattern;
 pub use resolve::GivenAddresses;
-pub use retry::{CallError, RetryBudget};
+pub use retry::{CallError, Pauses, RetryBudget};
 pub use secret::Secret;
 pub use transport::{CertificateFault, TransportError};

@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder, Retryable as _};
+/// The pauses of a [`RetryBudget`], for a loop that [`RetryBudget::run`] cannot be.
+pub use backon::ExponentialBackoff as Pauses;
+use backon::{BackoffBuilder, ExponentialBuilder, Retryable as _};
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use tokio::time::Instant;
@@ -61,7 +63,7 @@ impl RetryBudget {
     }
 
     /// The pauses between attempts, one fewer than those.
-    pub fn pauses(self) -> ExponentialBackoff {
+    pub fn pauses(self) -> Pauses {
         let builder = ExponentialBuilder::new()
             .with_factor(2.0)
             .with_min_delay(self.first_pause)
@@ -107,7 +109,7 @@ impl RetryBudget {
 }
 
 impl BackoffBuilder for RetryBudget {
-    type Backoff = ExponentialBackoff;
+    type Backoff = Pauses;
 
     fn build(self) -> Self::Backoff {
         self.pauses()

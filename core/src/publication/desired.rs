@@ -1,5 +1,7 @@
 //! What a writer wants of a target, and what it goes by beside what it finds there.
 
+use serde::{Deserialize, Serialize};
+
 use crate::jwks::ObservedJwks;
 use crate::marker::{Edition, Owner};
 use crate::provenance::Identity;
@@ -61,8 +63,8 @@ pub enum WriterMemory<'a> {
         writer_key: &'a WriterKey,
         /// By which decision the documents are to be published, counted from 1.
         decision: u64,
-        /// Whether it has been at this target before.
-        contact: Contact<'a>,
+        /// What it has recorded of this target; nothing where it has never been: what stands there may be a predecessor's.
+        contact: Option<&'a Contact>,
     },
 }
 
@@ -94,14 +96,18 @@ pub fn first_decision(unix_seconds: u64) -> u64 {
     unix_seconds.max(1)
 }
 
-/// Whether a writer with state has been at a target before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contact<'a> {
-    /// Never: what stands there may be a predecessor's.
-    First,
-    /// It has recorded that it writes there: what is not proven to be ours is an intruder's.
-    Made {
-        /// The JWKS that it last wrote there, or that it last adopted.
-        known: Option<&'a Edition>,
-    },
+/// What a writer with state has recorded of a target that it writes to: what is not proven to be ours there is an
+/// intruder's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Contact {
+    /// The JWKS that it last wrote there, or that it last adopted.
+    pub known: Option<Edition>,
+}
+
+impl Contact {
+    /// From which decision the JWKS is that it knows there.
+    pub fn decision(&self) -> Option<u64> {
+        self.known.as_ref().map(Edition::decision)
+    }
 }

@@ -52,8 +52,8 @@ impl<'a> Found<'a> {
 /// that we have, that is only what carries a proof: it is a write of ours that somebody has changed.
 pub(super) fn is_repaired(desired: Desired<'_>, provenance: Provenance<'_>) -> bool {
     match desired.memory {
-        WriterMemory::Stateful { contact: Contact::Made { known: Some(_) }, .. } => true,
-        WriterMemory::Stateful { contact: Contact::Made { known: None }, .. } => {
+        WriterMemory::Stateful { contact: Some(Contact { known: Some(_) }), .. } => true,
+        WriterMemory::Stateful { contact: Some(Contact { known: None }), .. } => {
             provenance == Provenance::Disproven
         }
         _ => false,
@@ -64,8 +64,8 @@ pub(super) fn is_repaired(desired: Desired<'_>, provenance: Provenance<'_>) -> b
 pub(super) fn takes_over(desired: Desired<'_>, found: &Found<'_>) -> bool {
     match desired.memory {
         // Where there is nothing to take over, the first write makes the contact.
-        WriterMemory::Stateful { contact: Contact::First, .. } => found.object.is_some(),
-        WriterMemory::Stateful { contact: Contact::Made { known: None }, .. } => {
+        WriterMemory::Stateful { contact: None, .. } => found.object.is_some(),
+        WriterMemory::Stateful { contact: Some(Contact { known: None }), .. } => {
             let predecessor = matches!(found.provenance, Some(Provenance::Unproven | Provenance::Unmarked));
             predecessor && desired.unknown(&found.published).next().is_some()
         }

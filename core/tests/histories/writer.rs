@@ -51,7 +51,7 @@ pub fn writer_key() -> WriterKey {
 #[derive(Clone, Debug)]
 pub struct State {
     keys: IssuerKeys,
-    contacts: BTreeMap<usize, Option<Edition>>,
+    contacts: BTreeMap<usize, Contact>,
 }
 
 impl State {
@@ -62,7 +62,7 @@ impl State {
 
 pub struct Writer {
     pub keys: IssuerKeys,
-    contacts: BTreeMap<usize, Option<Edition>>,
+    contacts: BTreeMap<usize, Contact>,
     /// Targets whose unmarked objects a person has told it to adopt.
     adopts: BTreeSet<usize>,
     /// Sources read since the start.
@@ -146,10 +146,11 @@ impl Writer {
         self.record();
         let issuer = "https://id.example.com/a".parse().expect("an issuer URL");
         let documents = DocumentSet::new(issuer, published.jwks, CachePolicy::default());
-        let known = self.contacts.get(&target).cloned();
-        let contact = known.as_ref().map_or(Contact::First, |known| Contact::Made { known: known.as_ref() });
-        let memory =
-            WriterMemory::Stateful { writer_key: &writer_key(), decision: published.decision, contact };
+        let memory = WriterMemory::Stateful {
+            writer_key: &writer_key(),
+            decision: published.decision,
+            contact: self.contacts.get(&target),
+        };
         let desired = Desired {
             documents: &documents,
             withdrawals: &published.withdrawals,
@@ -164,13 +165,13 @@ impl Writer {
             }
             Err(Blocked::OtherEdition { edition, published, withdrawn }) => {
                 self.keys.adopt(OtherDecision { decision: edition.decision(), published, withdrawn });
-                self.contacts.insert(target, Some(edition));
+                self.contacts.insert(target, Contact { known: Some(edition) });
                 self.record();
                 Look::Learned { taken_over: Vec::new() }
             }
             Err(Blocked::FirstContact { published }) => {
                 self.keys.import(published.clone());
-                self.contacts.insert(target, None);
+                self.contacts.insert(target, Contact::default());
                 self.record();
                 Look::Learned { taken_over: published }
             }
@@ -184,14 +185,14 @@ impl Writer {
     /// Makes the contact with a target, and goes on publishing the keys that a person has named.
     pub fn take_over(&mut self, target: usize, named: Vec<PublicKey>) {
         self.keys.import(named);
-        self.contacts.insert(target, None);
+        self.contacts.insert(target, Contact::default());
         self.adopts.insert(target);
         self.record();
     }
 
     /// Remembers what it wrote.
     pub fn wrote(&mut self, target: usize, edition: Option<Edition>) {
-        self.contacts.insert(target, edition);
+        self.contacts.insert(target, Contact { known: edition });
     }
 
     /// Whether it has been at a target before.
@@ -201,7 +202,7 @@ impl Writer {
 
     /// By which decision the JWKS was written that it knows at a target.
     pub fn known_decision(&self, target: usize) -> Option<u64> {
-        self.contacts.get(&target)?.as_ref().map(Edition::decision)
+        self.contacts.get(&target)?.decision()
     }
 
     /// The keys that it publishes.

@@ -19,7 +19,7 @@ const USER: &str = "00000000-0000-0000-0000-000000000000";
 pub const SCOPE: &str = "https://containerregistry.azure.net/.default";
 
 #[derive(Deserialize)]
-struct Answer {
+struct RefreshTokenAnswer {
     refresh_token: String,
 }
 
@@ -51,7 +51,8 @@ pub fn read(answer: &HttpResponse, host: &RegistryHost, now: Timestamp) -> Resul
     if !answer.status.is_success() {
         return Err(refused(answer));
     }
-    let Answer { refresh_token } = read_json(answer, Stage::Registry, "a JSON object with `refresh_token`")?;
+    let RefreshTokenAnswer { refresh_token } =
+        read_json(answer, Stage::Registry, "a JSON object with `refresh_token`")?;
     if refresh_token.is_empty() {
         return Err(unreadable(answer, Stage::Registry).came("an empty `refresh_token`").expected("a token"));
     }

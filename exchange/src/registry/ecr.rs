@@ -35,7 +35,7 @@ enum Data {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct AuthorizationAnswer {
     authorization_data: Data,
 }
 
@@ -82,7 +82,7 @@ pub fn read(answer: &HttpResponse, host: &RegistryHost, now: Timestamp) -> Resul
         return Err(refused(answer));
     }
     let expected = "a JSON object with `authorizationData`";
-    let Answer { authorization_data } = read_json(answer, Stage::Registry, expected)?;
+    let AuthorizationAnswer { authorization_data } = read_json(answer, Stage::Registry, expected)?;
     let given = match authorization_data {
         Data::One(one) => Some(one),
         Data::Several(several) => several.into_iter().next(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chancery_core::DocumentKind;
-use chancery_core::publication::{Contact, Desired, Returning, WriterMemory};
+use chancery_core::publication::{Desired, Returning, WriterMemory};
 use chancery_core::trust::TrustPlan;
 use chancery_core::upload::{self, DesiredUpload, UploadPlan};
 use chancery_publisher::publish::{prepare, publish};
@@ -92,13 +92,11 @@ impl Restoration {
 
     fn desired<'a>(&'a self, target: &Target) -> Option<Desired<'a>> {
         let publication = self.publication.as_ref()?;
-        let known = self.contacts.get(&target.name);
-        let memory = match (&self.writer_key, known) {
-            (Some(writer_key), Some(known)) => WriterMemory::Stateful {
-                writer_key,
-                decision: publication.decision,
-                contact: Contact::Made { known: known.as_ref() },
-            },
+        let contact = self.contacts.get(&target.name);
+        let memory = match (&self.writer_key, contact) {
+            (Some(writer_key), Some(contact)) => {
+                WriterMemory::Stateful { writer_key, decision: publication.decision, contact: Some(contact) }
+            }
             (writer_key, _) => WriterMemory::Stateless {
                 writer_key: writer_key.as_ref(),
                 returning: Returning::LeftOut,

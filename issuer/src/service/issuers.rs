@@ -95,7 +95,7 @@ pub(super) struct Issuers {
     environment: Environment,
     documents: Documents,
     extra_hosts: Vec<ExtraHost>,
-    members: BTreeMap<IssuerUrl, Member>,
+    members: BTreeMap<IssuerUrl, RunningIssuer>,
     /// One task for each issuer, which ends when all of the issuer's own have.
     running: JoinSet<()>,
     lost: mpsc::Receiver<String>,
@@ -103,7 +103,7 @@ pub(super) struct Issuers {
 
 /// How one issuer is told to end, and known to have ended.
 #[derive(Debug)]
-struct Member {
+struct RunningIssuer {
     declared: [u8; 32],
     series: IssuerSeries,
     stop: watch::Sender<bool>,
@@ -178,7 +178,7 @@ impl Issuers {
         let mut reloaded = Reloaded::default();
         let wanted: BTreeMap<_, _> =
             config.issuers.into_iter().map(|issuer| (issuer.value.url.clone(), issuer)).collect();
-        let differs = |(url, member): (&IssuerUrl, &Member)| {
+        let differs = |(url, member): (&IssuerUrl, &RunningIssuer)| {
             wanted.get(url).is_none_or(|issuer| issuer.value.declared != member.declared)
         };
         let leaving: Vec<IssuerUrl> =
@@ -243,7 +243,7 @@ impl Issuers {
             keep(config, environment, stopped).await;
             drop::<oneshot::Sender<()>>(alive);
         });
-        self.members.insert(url, Member { declared, series, stop, ended });
+        self.members.insert(url, RunningIssuer { declared, series, stop, ended });
     }
 }
 

@@ -13,7 +13,6 @@ use anyhow::{Context, Result, ensure};
 use chancery_core::drift::{Drift, DriftKind};
 use chancery_core::issuer_keys::{IssuerKeys, OtherDecision};
 use chancery_core::jwks::ObservedJwks;
-use chancery_core::marker::Edition;
 use chancery_core::publication::{Blocked, Contact, Desired, Precondition, StoredObject, WriterMemory};
 use chancery_core::retention::{SourceId, SourceReading};
 use chancery_core::withdrawal::Withdrawal;
@@ -37,7 +36,7 @@ const ISSUER: &str = "https://id.example.com/attacked";
 struct Writer<'a> {
     store: &'a dyn DocumentStore,
     keys: IssuerKeys,
-    contact: Option<Option<Edition>>,
+    contact: Option<Contact>,
     seen: LastSeen,
     writer_key: WriterKey,
 }
@@ -64,9 +63,7 @@ impl<'a> Writer<'a> {
             let published = self.keys.publish().expect("a key");
             let issuer = ISSUER.parse().expect("an issuer URL");
             let documents = DocumentSet::new(issuer, published.jwks, CachePolicy::default());
-            let known = self.contact.clone();
-            let contact =
-                known.as_ref().map_or(Contact::First, |known| Contact::Made { known: known.as_ref() });
+            let contact = self.contact.as_ref();
             let (writer_key, decision) = (&self.writer_key, published.decision);
             let desired = Desired {
                 documents: &documents,
@@ -77,19 +74,19 @@ impl<'a> Writer<'a> {
             };
             match publish_again(self.store, desired, &mut self.seen).await {
                 Ok(outcome) => {
-                    self.contact = Some(outcome.edition.clone());
+                    self.contact = Some(Contact { known: outcome.edition.clone() });
                     return Ok(outcome);
                 }
                 Err(PublishError::Blocked { blocked: Blocked::FirstContact { published }, .. }) => {
                     self.keys.import(published);
-                    self.contact = Some(None);
+                    self.contact = Some(Contact::default());
                 }
                 Err(PublishError::Blocked {
                     blocked: Blocked::OtherEdition { edition, published, withdrawn },
                     ..
                 }) => {
                     self.keys.adopt(OtherDecision { decision: edition.decision(), published, withdrawn });
-                    self.contact = Some(Some(edition));
+                    self.contact = Some(Contact { known: Some(edition) });
                 }
                 Err(error) => return Err(error),
             }
