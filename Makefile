@@ -28,11 +28,9 @@ servers: ## fetch and build the real servers of the tests
 prerequisites: ## says what of the programs that the tests need is missing
 	@tests/prerequisites
 
-# Most tests wait for servers and for time to pass, so that twice as many run as there are processors.
-# The program is built with the tests of its own package, `cli`, which are among them. One failure does not hide what other
-# suites would have shown.
+# The program is built with the tests of its own package, `cli`, which are among them.
 test: prerequisites servers ## every test, on real servers
-	RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace --no-fail-fast $$(tests/servers/install --features)
+	tests/suites $$(tests/servers/install --features)
 
 soak: ## takes each rule of what is published away and says which test notices; then changes what others write, a minute for each reader
 	core/tests/histories/removed_rules

@@ -330,7 +330,7 @@ fn exports_keep_the_private_half_private_and_never_overwrite() {
 
 #[test]
 fn the_commands_of_the_documentation_run_as_written() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keygen.md")).unwrap();
+    let page = fs::read_to_string("../docs/keygen.md").unwrap();
     let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let script: String = blocks.filter(|block| !block.starts_with("cargo")).collect();
     assert!(script.contains("keygen new") && script.contains("keygen export"), "{script}");

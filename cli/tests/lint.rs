@@ -19,7 +19,7 @@ fn outcome(arguments: &[&str]) -> (i32, String, String) {
 }
 
 fn data(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/data").join(file);
+    let path = Path::new("../core/tests/data").join(file);
     path.to_str().expect("UTF-8").to_owned()
 }
 

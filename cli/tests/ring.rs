@@ -226,7 +226,7 @@ fn a_policy_that_cannot_be_kept_is_refused_with_its_file() {
 
 #[test]
 fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/rotation.md")).unwrap();
+    let page = fs::read_to_string("../docs/rotation.md").unwrap();
     let sample = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let config = RotationConfig::parse(sample, Path::new("/etc/chancery/rotation.yaml")).unwrap();
     assert_eq!((config.signers.len(), config.policy.settings().parties.len()), (2, 3));

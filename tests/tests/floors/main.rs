@@ -15,7 +15,7 @@ mod sources;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
@@ -42,9 +42,19 @@ fn folder(package: &Package) -> &str {
     package.manifest_path.parent().unwrap().file_name().unwrap()
 }
 
+/// The sources below a folder; none where there is no such folder.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| match path.is_dir() {
+        true => rust_files(&path),
+        false => Vec::from_iter((path.extension() == Some("rs".as_ref())).then_some(path)),
+    };
+    entries.flat_map(below).collect()
+}
+
 /// The floor of each folder, as the page lists them.
 fn floors() -> BTreeMap<String, u32> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = Path::new("..");
     let page = std::fs::read_to_string(root.join(PAGE)).unwrap();
     let (_, list) = page.split_once("## Floors\n\n```\n").expect("the page begins with its floors");
     let (list, _) = list.split_once("```").unwrap();
@@ -71,6 +81,18 @@ fn imports_point_down_only() {
             assert!(above > below, "{from} (floor {above}) imports {to} (floor {below}), says {PAGE}");
             let may = ONLY.iter().all(|(rare, importers)| rare != to || importers.contains(&from));
             assert!(may, "{from} may not import {to}");
+        }
+    }
+}
+
+/// What is built in one checkout runs in another that shares its target folder.
+#[test]
+fn no_test_goes_by_where_it_was_built() {
+    let baked = concat!("env!(\"CARGO_MANIFEST", "_DIR\")");
+    for package in packages(&metadata()) {
+        for path in rust_files(package.manifest_path.parent().unwrap().join("tests").as_std_path()) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(!text.contains(baked), "{}: a test runs in its package's folder", path.display());
         }
     }
 }

@@ -42,7 +42,7 @@ enum Block {
 }
 
 fn page() -> Result<Vec<Block>> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/quickstart.md");
+    let page = Path::new("../docs/quickstart.md");
     let page = fs::read_to_string(page)?;
     let fenced = page.split("\n```").skip(1).step_by(2);
     fenced

@@ -107,7 +107,7 @@ impl Stage {
 
 /// The Role of the page.
 fn documented_role() -> Result<Value> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/targets/sinks.md");
+    let page = Path::new("../docs/targets/sinks.md");
     let page = std::fs::read_to_string(page)?;
     let mut blocks = page.split("```yaml\n").filter_map(|rest| rest.split("```").next());
     let role = blocks.find(|block| block.contains("kind: Role")).context("no Role on the page")?;

@@ -24,7 +24,7 @@ const PREFIX: &str = "cluster-a";
 
 /// The publisher's policy: the first JSON of the page.
 fn printed_policy() -> Result<Value> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/targets/s3.md");
+    let page = Path::new("../docs/targets/s3.md");
     let page = std::fs::read_to_string(page)?;
     let (_, rest) = page.split_once("```json\n").context("no JSON on the page")?;
     let (policy, _) = rest.split_once("```").context("JSON without an end")?;

@@ -22,7 +22,7 @@ struct Seed {
 }
 
 fn seeds(folder: &str) -> Vec<Seed> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(folder);
+    let folder = Path::new("tests/corpus").join(folder);
     let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: std::path::PathBuf| Seed {
         name: path.display().to_string(),

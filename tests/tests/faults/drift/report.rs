@@ -20,7 +20,7 @@ const REPORT: &str = "chancery-report";
 
 /// The objects that docs/visibility.md shows for the report: a ConfigMap, a Role and its binding.
 fn documented_objects() -> Result<Vec<Value>> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/visibility.md");
+    let page = Path::new("../docs/visibility.md");
     let page = std::fs::read_to_string(page)?;
     let block = page.split("```yaml\n").find(|block| block.contains("kind: Role\n")).context("no Role")?;
     let block = block.split("```").next().unwrap_or_default();
