@@ -1,7 +1,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
+use chancery_files::LockFile;
 use serde::Deserialize;
 
 use super::*;
@@ -50,6 +54,20 @@ async fn a_document_is_replaced_only_while_it_is_what_was_read() {
     assert_eq!(cell.swap(&notes("two"), Some(&first)).await.unwrap(), Swap::Swapped(second.clone()));
     fs::remove_file(files(directory.path()).first().unwrap()).unwrap();
     assert_eq!(cell.swap(&notes("three"), Some(&second)).await.unwrap(), Swap::Lost(None));
+}
+
+// This runtime has one thread.
+#[tokio::test]
+async fn a_disk_is_never_waited_for_on_a_thread_of_the_runtime() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = CellStore::directory(directory.path(), StoreMode::Shared).await.unwrap();
+    let cell: Cell<Notes> = store.cell("a", SCHEMA);
+    let other = LockFile::acquire(&directory.path().join(".chancery.lock"), Duration::ZERO).unwrap();
+    let document = notes("one");
+    let mut swap = pin!(cell.swap(&document, None));
+    assert!(swap.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "it waited itself");
+    drop(other);
+    assert!(matches!(swap.await.unwrap(), Swap::Swapped(_)));
 }
 
 #[tokio::test]

@@ -44,6 +44,20 @@ impl Replica {
         .await
     }
 
+    /// The record of what is seen from outside, as this replica shows it: the longest time that a cache may keep a set,
+    /// and how long a key was visible, in seconds.
+    async fn visibility(&self, kid: &str) -> Result<(Option<u64>, Option<u64>)> {
+        let (status, text) = self.site.admin("visibility").await?;
+        ensure!(status == 200, "/visibility: {status}: {text}");
+        let answer: Value = serde_json::from_str(&text)?;
+        let issuer = answer.pointer("/issuers/0").context("no issuer")?;
+        let views = issuer.get("views").and_then(Value::as_array).context("no views")?;
+        let keys = views.iter().filter_map(|view| view.get("keys")?.as_array()).flatten();
+        let key = keys.into_iter().find(|key| key.get("kid") == Some(&json!(kid)));
+        let visible = key.and_then(|key| key.get("visibleSeconds")?.as_u64());
+        Ok((issuer.get("longestMaxAgeSeconds").and_then(Value::as_u64), visible))
+    }
+
     fn writes(&self) -> usize {
         self.proxy.succeeded(&Method::PUT).len()
     }
@@ -72,6 +86,8 @@ impl Stage {
         let mut site = Site::named("localhost")?;
         site.add_issuer_of_files(ISSUER, &[watched.path()], json!([]))?;
         site.use_credentials_of(&minio);
+        let verify = site.config.pointer_mut("/issuers/0/verify").and_then(Value::as_object_mut);
+        verify.context("no verify")?.insert("every".to_owned(), json!("1s"));
         let kubeconfig = keys.join("kubeconfig");
         cluster.kubeconfig(&kubeconfig)?;
         let election = |identity: &str| {
@@ -179,6 +195,22 @@ async fn a_leader_that_is_told_to_stop_gives_the_lease_back_at_once() -> Result<
     let stage = Stage::new(["300s", "200s", "1s"]).await?;
     let (mut first, second) = stage.start().await?;
     let witness = Witness::of(stage.a.site.client(), &stage.bucket_url());
+    let kid = &stage.first_key.kid;
+    let record = wait::value("a key that was visible for seconds", async || {
+        Ok(Some(stage.a.visibility(kid).await?).filter(|(_, visible)| *visible > Some(4)))
+    });
+    let (longest, _) = record.await.with_context(|| first.log())?;
+    assert!(longest.is_some(), "the documents were served with a max-age");
     assert_eq!(first.terminate().await?, Some(0), "{}", first.log());
-    stage.is_taken_over(witness, || second.log()).await
+    stage.is_taken_over(witness, || second.log()).await?;
+
+    // The record lies in a ConfigMap as well, all but the last second or two of it. The address that was looked at is gone
+    // with the first replica: what the second one says can only come from there.
+    wait::until("what the other one has recorded", async || {
+        let (now_longest, visible) = stage.b.visibility(kid).await?;
+        ensure!(now_longest == longest && visible > Some(0), "{now_longest:?}, {visible:?} s");
+        Ok(true)
+    })
+    .await
+    .with_context(|| second.log())
 }

@@ -3,17 +3,21 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use e2e::cluster::Cluster;
 use e2e::etcd::Etcd;
 use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
+use e2e::listening::Listening;
 use e2e::minio::Minio;
 use e2e::scratch::Scratch;
 use e2e::site::{Site, bucket_target};
 use e2e::{binary, chancery, wait};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 
 const ISSUER: &str = "/cluster-a";
 const SERVERS: [&str; 2] = ["etcd", "kube-apiserver"];
@@ -38,6 +42,23 @@ async fn doctor_with(
     let wrong = findings.filter(|finding| finding.get("severity") != Some(&json!("note")));
     let rules = wrong.filter_map(|finding| Some(finding.get("rule")?.as_str()?.to_owned())).collect();
     Ok((output.code, rules, output.stdout))
+}
+
+/// The URL of a proxy that answers nobody, and the heads of what it was asked, in small letters.
+async fn silent_proxy() -> Result<(String, Arc<Mutex<Vec<String>>>, Listening)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let (url, asked) = (format!("http://{}", listener.local_addr()?), Arc::<Mutex<Vec<String>>>::default());
+    let heads = asked.clone();
+    let listening = Listening::on(listener, move |mut stream| {
+        let heads = heads.clone();
+        async move {
+            let mut head = vec![0; 4096];
+            let read = stream.read(&mut head).await.unwrap_or_default();
+            head.truncate(read);
+            heads.lock().unwrap().push(String::from_utf8_lossy(&head).to_lowercase());
+        }
+    });
+    Ok((url, asked, listening))
 }
 
 /// A site whose issuer is read from these API servers, for relying parties that take an IP address.
@@ -140,6 +161,21 @@ async fn a_bucket_that_nobody_may_read_is_explained_by_its_missing_policy() -> R
     wait::until("the published JWKS", read).await.with_context(|| service.log())?;
 
     let (id, secret) = minio.root_credentials();
+    // Who reads without credentials reads as everybody does: past the proxies of this machine.
+    let (proxy, asked, _proxy) = silent_proxy().await?;
+    let environment = [
+        ("AWS_ACCESS_KEY_ID", id),
+        ("AWS_SECRET_ACCESS_KEY", secret),
+        ("HTTP_PROXY", &proxy),
+        ("http_proxy", &proxy),
+        ("HTTPS_PROXY", &proxy),
+        ("https_proxy", &proxy),
+    ];
+    doctor_with(&site, &environment).await?;
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    assert!(!asked.is_empty(), "the SDK, with its credentials, goes through the proxy");
+    assert!(asked.iter().all(|head| head.contains("authorization:")), "{asked:?}");
+
     let (code, rules, report) =
         doctor_with(&site, &[("AWS_ACCESS_KEY_ID", id), ("AWS_SECRET_ACCESS_KEY", secret)]).await?;
     assert_eq!(code, Some(3), "{report}");
