@@ -1,7 +1,8 @@
 //! `chancery`: one binary with a subcommand for each role, composed from the library crates behind features.
 //!
 //! Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage,
-//! 3 `verify`, `lint`, `doctor`, `exchange explain`, `explain-kubelet`, `migrate` or a plan ran and found something to act on.
+//! 3 `verify`, `lint`, `doctor`, `exchange explain`, `explain-kubelet`, `migrate`, `webhook explain`, `webhook audit` or a plan
+//! ran and found something to act on.
 //! `exchange` has further ones, one for each class of failure.
 
 use std::process::ExitCode;

@@ -4,9 +4,12 @@ use std::process::ExitCode;
 
 use crate::runtime::Logs;
 
+mod audit;
 mod explain;
+mod manifest;
 mod registration;
 mod serve;
+mod settings;
 
 /// Give pods what the SDKs of AWS, Azure and Google Cloud expect.
 #[derive(clap::Subcommand)]
@@ -17,6 +20,8 @@ pub enum Command {
     Registration(registration::Args),
     /// Show what would be added to a pod and why, offline
     Explain(explain::Args),
+    /// List running pods that ask for credentials and were let in without, and keys that look misspelt
+    Audit(audit::Args),
 }
 
 pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
@@ -24,5 +29,6 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args, logs),
         Command::Registration(args) => registration::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Audit(args) => audit::run(args, logs),
     }
 }

@@ -21,11 +21,13 @@
 //! | [`accounts`] | ServiceAccounts, kept by a watch |
 //! | [`server`] | answers kube-apiserver, and operators |
 //! | [`registration`] | what tells kube-apiserver to ask us |
+//! | [`audit`] | running pods that were let in without what they ask for |
 //! | [`config`], [`metrics`] | what is configured and counted |
 
 pub mod accounts;
 pub mod admission;
 pub mod asked;
+pub mod audit;
 pub mod aws;
 pub mod azure;
 pub mod cloud;

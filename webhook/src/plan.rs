@@ -193,9 +193,9 @@ fn serve(pod: Pod<'_>, container: Container<'_>, (identity, volumes): (&Identity
 /// at our file without having it wants it, perhaps for another role.
 fn credentials(container: Container<'_>, identity: &Identity) -> Option<Vec<Variable>> {
     let credentials = &identity.credentials;
-    let is_ours = |variable: &Variable| match container.variable(variable.name) {
-        None => None,
-        Some(present) => Some(present == Present::Value(&variable.value)),
+    let is_ours = |variable: &Variable| {
+        let present = container.variable(variable.name)?;
+        Some(present == Present::Value(&variable.value))
     };
     match is_ours(&credentials.pointer) {
         Some(false) => return None,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::azure;
 
 /// The namespaces of the cluster's own parts.
-const EXCLUDED: [&str; 2] = ["kube-system", "kube-node-lease"];
+pub const EXCLUDED: [&str; 2] = ["kube-system", "kube-node-lease"];
 
 /// How long kube-apiserver waits for an answer, in seconds. We take a millisecond, or as long as one look at the API server.
 const TIMEOUT: u8 = 5;

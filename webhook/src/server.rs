@@ -131,8 +131,8 @@ impl Answers {
             return text(StatusCode::METHOD_NOT_ALLOWED, "expected POST\n");
         }
         let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if !media_type.is_some_and(|it| it.split(';').next().unwrap_or_default().trim() == "application/json")
-        {
+        let media_type = media_type.and_then(|it| it.split(';').next()).unwrap_or_default().trim();
+        if media_type != "application/json" {
             return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected application/json\n");
         }
         let body = match timeout(BODY, Limited::new(request.into_body(), LARGEST).collect()).await {

@@ -1,18 +1,19 @@
 //! `chancery webhook explain`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use chancery_core::quoted::escaped;
 use chancery_webhook::explain::explain;
 use chancery_webhook::patch::patch;
-use chancery_webhook::{Account, Pod, Settings, decide};
+use chancery_webhook::{Account, Pod, decide};
 use serde_json::{Value, json};
 
+use super::manifest::read;
 use crate::exit::unless_found;
-use crate::{given, output};
+use crate::output;
 
 #[derive(clap::Args)]
 #[command(
@@ -45,10 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => None,
     };
-    let settings = match &args.config {
-        Some(path) => settings_in(read(path)?).with_context(|| escaped(path.display()).to_string())?,
-        None => Settings::default(),
-    };
+    let settings = super::settings::read(args.config.as_deref())?;
     let of_account = account.as_ref().and_then(|account| account.pointer("/metadata/namespace")?.as_str());
     let pod = Pod(&pod);
     let namespace = args.namespace.as_deref().or(pod.namespace()).or(of_account).unwrap_or("default");
@@ -62,14 +60,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::say(&explain(pod, namespace, &decision))?;
     }
     Ok(unless_found(decision.refusals.is_empty() && decision.warnings.is_empty()))
-}
-
-/// The first document of a YAML file, or a JSON file.
-fn read(path: &Path) -> anyhow::Result<Value> {
-    let name = || escaped(path.display()).to_string();
-    let bytes = given::read(path)?;
-    let text = std::str::from_utf8(&bytes).with_context(name)?;
-    serde_saphyr::from_str(text).with_context(name)
 }
 
 /// The pod of a manifest: itself, or as its controller would make it.
@@ -112,12 +102,4 @@ fn annotations(account: Option<&Value>) -> BTreeMap<String, String> {
     let annotations = account.and_then(|account| account.pointer("/metadata/annotations")?.as_object());
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     annotations.into_iter().flatten().filter_map(text).collect()
-}
-
-/// The clouds of a configuration, without what the server needs.
-fn settings_in(mut config: Value) -> anyhow::Result<Settings> {
-    if let Some(object) = config.as_object_mut() {
-        object.retain(|key, _| ["aws", "azure", "gcp"].contains(&key.as_str()));
-    }
-    Ok(serde_json::from_value(config)?)
 }

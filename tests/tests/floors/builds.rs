@@ -103,6 +103,14 @@ fn what_the_cluster_runs_links_nothing_that_reads_a_private_signing_key() {
 }
 
 #[test]
+fn what_looks_at_pods_links_nothing_that_publishes_signs_or_exchanges() {
+    let others =
+        ["chancery-exchange", "chancery-issuer", "chancery-keygen", "chancery-publisher", "chancery-signer"];
+    assert_eq!(among(&others, &["-p", "chancery-webhook"]), [""; 0]);
+    assert_eq!(among(&["kube"], &["-p", "chancery-webhook"]), ["kube"]);
+}
+
+#[test]
 fn what_signs_links_no_target_no_public_service_and_no_cloud() {
     let public = [
         "aws-config",

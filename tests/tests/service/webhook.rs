@@ -169,10 +169,13 @@ async fn a_pod_gets_what_opens_a_bucket_and_nobody_else_is_kept_out() -> Result<
             && refused["message"].as_str().is_some_and(|it| it.contains("demo/wrong")),
         "{refused}"
     );
-    // Whoever comes together with its ServiceAccount is served, whether or not the watch was faster.
+    // Whoever comes together with its ServiceAccount is served, by the watch or by a look, which is given up after a second.
     annotate(cluster, "late", role).await?;
-    let (_, late) = create(cluster, &pod("late", "late"), false).await?;
-    ensure!(environment(&late).contains_key("AWS_ROLE_ARN"), "{late}");
+    wait::value_within(READY, "a pod of a new ServiceAccount that is served", async || {
+        let (_, late) = create(cluster, &pod("late", "late"), true).await?;
+        Ok(environment(&late).contains_key("AWS_ROLE_ARN").then_some(()))
+    })
+    .await?;
 
     renewed_under_load(cluster, &webhook).await?;
     nobody_answers(cluster, &mut webhook).await
@@ -251,5 +254,18 @@ async fn nobody_answers(cluster: &KubeApiserver, webhook: &mut Webhook) -> Resul
     labelled["metadata"]["labels"] = json!({ LABEL: "true" });
     let (status, refused) = create(cluster, &labelled, true).await?;
     ensure!(status.is_server_error(), "{status}: {refused}");
+    create(cluster, &pod("unserved", "app"), false).await?;
+    let kubeconfig = webhook.dir.join("admin");
+    cluster.kubeconfig(&kubeconfig)?;
+    let kubeconfig = kubeconfig.display().to_string();
+    let audit = chancery::run(&["webhook", "audit", "--kubeconfig", &kubeconfig]).await?;
+    let lines: Vec<&str> = audit.stdout.lines().collect();
+    ensure!(audit.code == Some(3) && lines.len() == 1, "{audit:?}");
+    ensure!(
+        audit.stdout.starts_with("demo/unserved runs without what it asks for (aws: role arn:minio:"),
+        "{audit:?}"
+    );
+    let nothing = chancery::run(&["webhook", "audit", "--kubeconfig", &kubeconfig, "-n", "chancery"]).await?;
+    ensure!(nothing.clone().success()?.starts_with("ok: 0 pods"), "{nothing:?}");
     Ok(())
 }
