@@ -1,7 +1,8 @@
 //! `chancery`: one binary with a subcommand for each role, composed from the library crates behind features.
 //!
 //! Exit codes: 0 done, 1 refused or failed (the reason is on standard error), 2 wrong usage,
-//! 3 `verify`, `lint`, `doctor`, `exchange explain`, `explain-kubelet`, `migrate` or a plan ran and found something to act on.
+//! 3 `verify`, `lint`, `doctor`, `exchange explain`, `explain-kubelet`, `migrate`, `webhook explain`, `webhook audit` or a plan
+//! ran and found something to act on.
 //! `exchange` has further ones, one for each class of failure.
 
 use std::process::ExitCode;
@@ -33,9 +34,9 @@ mod output;
 mod publish;
 #[cfg(feature = "ring")]
 mod ring;
-#[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
+#[cfg(any(feature = "publish", feature = "exchange", feature = "ring", feature = "webhook"))]
 mod runtime;
-#[cfg(any(feature = "issuer", feature = "ring", feature = "exchange"))]
+#[cfg(any(feature = "issuer", feature = "ring", feature = "exchange", feature = "webhook"))]
 mod signals;
 #[cfg(feature = "signer")]
 mod signer;
@@ -45,6 +46,8 @@ mod time;
 mod trust;
 #[cfg(feature = "publish")]
 mod verify;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 /// The OIDC issuer of a self-managed Kubernetes cluster: makes its signing keys, publishes the discovery document
 /// and the JWKS, proves that relying parties see them.
@@ -53,7 +56,7 @@ mod verify;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    #[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
+    #[cfg(any(feature = "publish", feature = "exchange", feature = "ring", feature = "webhook"))]
     #[command(flatten)]
     logs: runtime::Logs,
 }
@@ -97,6 +100,10 @@ enum Command {
     #[cfg(feature = "exchange")]
     #[command(subcommand)]
     Exchange(exchange::Command),
+    /// Give pods that ask what the SDKs of AWS, Azure and Google Cloud expect
+    #[cfg(feature = "webhook")]
+    #[command(subcommand)]
+    Webhook(webhook::Command),
     /// Show the whole loop on this machine
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -111,7 +118,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    #[cfg(any(feature = "publish", feature = "exchange", feature = "ring"))]
+    #[cfg(any(feature = "publish", feature = "exchange", feature = "ring", feature = "webhook"))]
     let logs = cli.logs;
     let result = match cli.command {
         #[cfg(feature = "keygen")]
@@ -135,6 +142,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args, logs),
         #[cfg(feature = "exchange")]
         Command::Exchange(command) => exchange::run(command, logs),
+        #[cfg(feature = "webhook")]
+        Command::Webhook(command) => webhook::run(command, logs),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args, logs),
         #[cfg(feature = "manual")]

@@ -89,7 +89,7 @@ fn the_wire_links_no_cloud_sdk_and_no_kube() {
 #[test]
 fn the_workloads_end_links_no_cloud_sdk_and_nothing_of_the_issuers_side() {
     let sdks = ["aws-config", "aws-sdk-s3", "azure_core", "azure_identity", "google-cloud-auth"];
-    let others = ["chancery-issuer", "chancery-keygen", "chancery-publisher"];
+    let others = ["chancery-issuer", "chancery-keygen", "chancery-publisher", "chancery-webhook"];
     assert_eq!(among(&[sdks.as_slice(), &others].concat(), &EXCHANGE), [""; 0]);
     assert_eq!(among(&["chancery-exchange", "kube"], &EXCHANGE), ["chancery-exchange", "kube"]);
     assert_eq!(among(&["chancery-exchange"], &SERVICE), [""; 0]);
@@ -98,8 +98,16 @@ fn the_workloads_end_links_no_cloud_sdk_and_nothing_of_the_issuers_side() {
 #[test]
 fn what_the_cluster_runs_links_nothing_that_reads_a_private_signing_key() {
     assert_eq!(among(&SIGNING_KEYS, &SERVICE), [""; 0]);
-    let clouds = ["aws-sdk-s3", "azure_storage_blob", "google-cloud-storage", "kube"];
-    assert_eq!(among(&clouds, &SERVICE), clouds, "it ships with every target and source");
+    let clouds = ["aws-sdk-s3", "azure_storage_blob", "chancery-webhook", "google-cloud-storage", "kube"];
+    assert_eq!(among(&clouds, &SERVICE), clouds, "it ships with every target and source, and the webhook");
+}
+
+#[test]
+fn what_looks_at_pods_links_nothing_that_publishes_signs_or_exchanges() {
+    let others =
+        ["chancery-exchange", "chancery-issuer", "chancery-keygen", "chancery-publisher", "chancery-signer"];
+    assert_eq!(among(&others, &["-p", "chancery-webhook"]), [""; 0]);
+    assert_eq!(among(&["kube"], &["-p", "chancery-webhook"]), ["kube"]);
 }
 
 #[test]
@@ -113,6 +121,7 @@ fn what_signs_links_no_target_no_public_service_and_no_cloud() {
         "chancery-exchange",
         "chancery-issuer",
         "chancery-publisher",
+        "chancery-webhook",
         "chancery-wire",
         "google-cloud-auth",
         "google-cloud-storage",

@@ -23,23 +23,23 @@ use serde_json::{Value, json};
 
 use crate::ring::Ring;
 
-const ISSUER: &str = "/cluster-a";
-const AUDIENCE: &str = "sts.amazonaws.com";
+pub const ISSUER: &str = "/cluster-a";
+pub const AUDIENCE: &str = "sts.amazonaws.com";
 const ACCOUNT: (&str, &str) = ("demo", "app");
 
 /// A cluster that issues, its ring of two keys, and the service that publishes them.
-struct Stage {
+pub struct Stage {
     dir: Scratch,
-    site: Site,
+    pub site: Site,
     ring: Ring,
     signing: KeyFile,
     second: KeyFile,
-    cluster: KubeApiserver,
+    pub cluster: KubeApiserver,
     service: IssuerService,
 }
 
 impl Stage {
-    async fn new() -> Result<Self> {
+    pub async fn new() -> Result<Self> {
         let (mut site, dir) = (Site::new()?, Scratch::new("exchange")?);
         let (signing, second) = (KeyFile::new(&dir, "signing")?, KeyFile::new(&dir, "second")?);
         let issuer = site.url(ISSUER);
@@ -83,7 +83,7 @@ impl Stage {
     }
 
     /// A token in a file that its owner alone reads.
-    fn token_file(&self, name: &str, token: &str) -> Result<String> {
+    pub fn token_file(&self, name: &str, token: &str) -> Result<String> {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.dir.write(name, token)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
@@ -111,7 +111,7 @@ impl Stage {
     }
 }
 
-fn credentials_in(stdout: &str) -> Result<Credentials> {
+pub fn credentials_in(stdout: &str) -> Result<Credentials> {
     let keys: Value = serde_json::from_str(stdout)?;
     let text = |name: &str| {
         let text = keys.get(name).and_then(Value::as_str).map(str::to_owned);

@@ -11,3 +11,4 @@ mod quickstart;
 mod relying_parties;
 mod ring;
 mod visibility;
+mod webhook;

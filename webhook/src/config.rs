@@ -1,0 +1,94 @@
+//! The webhook's configuration: strict, and refused as a whole before anything starts.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chancery_cluster::listener::TlsConfig;
+use chancery_files::{Bounds, Kinds};
+use serde::Deserialize;
+
+use crate::aws::AwsSettings;
+use crate::azure::AzureSettings;
+use crate::gcp::GcpSettings;
+use crate::settings::Settings;
+
+/// A list of ServiceAccounts may stand in it.
+const BOUNDS: Bounds = Bounds { bytes: 16 << 20, time: Duration::from_secs(10), kinds: Kinds::RegularOrPipe };
+
+/// The longest that the process may go on after it was told to stop.
+const LONGEST_DRAIN: u64 = 60;
+
+/// The whole file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Config {
+    /// Where kube-apiserver finds `/mutate`; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The serving certificate, which kube-apiserver holds against the `caBundle` of the registration. It is read again
+    /// when its files change.
+    pub tls: TlsConfig,
+    /// Where /livez, /readyz and /metrics are served, without TLS; not at all when missing.
+    pub admin: Option<AdminConfig>,
+    /// The kubeconfig of the cluster; when missing, the cluster in which this process is a pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context in the kubeconfig; its current one when missing.
+    pub context: Option<String>,
+    /// For how many seconds requests are still taken after the signal to stop. It is longer than it takes until nobody
+    /// sends any: kube-proxy has to hear of it on every node.
+    #[serde(default = "usual_drain")]
+    pub drain_seconds: u64,
+    /// Amazon Web Services.
+    #[serde(default)]
+    pub aws: AwsSettings,
+    /// Microsoft Azure.
+    #[serde(default)]
+    pub azure: AzureSettings,
+    /// Google Cloud.
+    #[serde(default)]
+    pub gcp: GcpSettings,
+}
+
+/// The operators' port: `admin`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct AdminConfig {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+}
+
+fn usual_drain() -> u64 {
+    10
+}
+
+impl Config {
+    /// Reads and checks a file. Relative paths in it start at its folder.
+    ///
+    /// # Errors
+    /// Names the file, the line and what was expected.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let refuse = |problem: String| ConfigError { path: path.to_owned(), problem };
+        let bytes = chancery_files::read(path, BOUNDS).map_err(|error| refuse(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| refuse(error.to_string()))?;
+        let mut config: Self = serde_saphyr::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+        if config.drain_seconds > LONGEST_DRAIN {
+            let came = config.drain_seconds;
+            return Err(refuse(format!("drainSeconds is {came}; expected at most {LONGEST_DRAIN}")));
+        }
+        config.tls = config.tls.below(path.parent().unwrap_or(Path::new("")));
+        Ok(config)
+    }
+
+    /// What it says of the clouds.
+    pub fn settings(&self) -> Settings {
+        Settings { aws: self.aws.clone(), azure: self.azure.clone(), gcp: self.gcp.clone() }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {}: {problem}; docs/webhook.md describes every field", path.display())]
+pub struct ConfigError {
+    path: PathBuf,
+    problem: String,
+}

@@ -1,0 +1,225 @@
+//! Answers kube-apiserver: `/mutate` over TLS, and the operators' port.
+//!
+//! | path of the operators' port | answer |
+//! |---|---|
+//! | `/livez` | 200 as long as requests are answered at all |
+//! | `/readyz` | 200 once every ServiceAccount was listed, until the signal to stop |
+//! | `/metrics` | every metric of [`crate::metrics`] |
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chancery_cluster::access::{AccessError, ClusterChoice, client, watching_client};
+use chancery_cluster::listener::{Connections, ListenError, Listener, ListenerConfig};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::accounts::Accounts;
+use crate::admission::{self, Question};
+use crate::config::Config;
+use crate::decision::decide;
+use crate::metrics::{MEDIA_TYPE, Metrics, Outcome};
+use crate::pod::Pod;
+use crate::settings::Settings;
+
+/// The largest request, in bytes: etcd takes objects of 1.5 MiB, and one may be in a request twice.
+const LARGEST: usize = 8 << 20;
+
+/// How long a request's body may take.
+const BODY: Duration = Duration::from_secs(10);
+
+/// A webhook that has its addresses and does not answer yet.
+pub struct Webhook {
+    listener: Listener,
+    admin: Option<Listener>,
+    answers: Answers,
+    watching: kube::Client,
+    drain: Duration,
+}
+
+/// What an answer is made of. Clones share it.
+#[derive(Clone, Debug)]
+struct Answers {
+    settings: Arc<Settings>,
+    accounts: Accounts,
+    metrics: Arc<Metrics>,
+}
+
+impl Webhook {
+    /// Reads the certificate and takes the addresses. `base` is where a relative kubeconfig starts.
+    ///
+    /// # Errors
+    /// Says which file or address cannot be used.
+    pub async fn open(config: &Config, base: &Path) -> Result<Self, OpenError> {
+        let metrics = Arc::new(Metrics::new());
+        let choice = ClusterChoice {
+            kubeconfig: config.kubeconfig.as_deref(),
+            context: config.context.as_deref(),
+            base,
+        };
+        let access = choice.config().await?;
+        let watching = watching_client(access.clone())?;
+        let accounts = Accounts::new(client(access)?, metrics.clone());
+        let connections = Connections::default();
+        let served =
+            ListenerConfig { address: config.listen, tls: Some(config.tls.clone()), hosts: Vec::new() };
+        let listener = Listener::bind(&served, &connections, metrics.clone()).await?;
+        let admin = match &config.admin {
+            Some(admin) => {
+                let plain = ListenerConfig { address: admin.listen, tls: None, hosts: Vec::new() };
+                Some(Listener::bind(&plain, &connections, metrics.clone()).await?)
+            }
+            None => None,
+        };
+        let answers = Answers { settings: Arc::new(config.settings()), accounts, metrics };
+        Ok(Self { listener, admin, answers, watching, drain: Duration::from_secs(config.drain_seconds) })
+    }
+
+    /// Answers until `stop` resolves, then for as long as requests may still come, and ends in order.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { listener, admin, answers, watching, drain } = self;
+        let (stopping, is_stopping) = watch::channel(false);
+        let (ending, end) = watch::channel(false);
+        let following = tokio::spawn(answers.accounts.clone().follow(watching));
+        let admin = tokio::spawn(run_admin(admin, (answers.clone(), is_stopping, end.clone())));
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let answers = answers.clone();
+            async move { Ok::<_, Infallible>(answers.answer(request).await) }
+        });
+        let serving = tokio::spawn(listener.run(answer, end));
+        stop.await;
+        info!(seconds = drain.as_secs(), "not ready any more; requests are still taken");
+        stopping.send_replace(true);
+        sleep(drain).await;
+        ending.send_replace(true);
+        for task in [serving, admin] {
+            if task.await.is_err() {
+                warn!("a listener ended by a fault of ours");
+            }
+        }
+        following.abort();
+    }
+}
+
+async fn run_admin(
+    listener: Option<Listener>,
+    (answers, is_stopping, end): (Answers, watch::Receiver<bool>, watch::Receiver<bool>),
+) {
+    let Some(listener) = listener else { return };
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let answer = answers.operators(request.uri().path(), *is_stopping.borrow());
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    listener.run(answer, end).await;
+}
+
+impl Answers {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if request.uri().path() != "/mutate" {
+            return text(StatusCode::NOT_FOUND, "expected /mutate\n");
+        }
+        if request.method() != Method::POST {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "expected POST\n");
+        }
+        let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let media_type = media_type.and_then(|it| it.split(';').next()).unwrap_or_default().trim();
+        if media_type != "application/json" {
+            return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected application/json\n");
+        }
+        let body = match timeout(BODY, Limited::new(request.into_body(), LARGEST).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(_)) => return text(StatusCode::PAYLOAD_TOO_LARGE, "expected a body of 8 MiB at most\n"),
+            Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "expected the whole body within 10 s\n"),
+        };
+        match admission::question(&body) {
+            Ok(question) => self.review(question).await,
+            Err(problem) => {
+                self.metrics.admitted(Outcome::Invalid);
+                text(StatusCode::BAD_REQUEST, format!("{problem}\n"))
+            }
+        }
+    }
+
+    async fn review(&self, question: Question) -> Response<Full<Bytes>> {
+        let Question { uid, namespace, pod } = question;
+        let Some(pod) = &pod else { return json(&admission::let_in(&uid)) };
+        let pod = Pod(pod);
+        let account = self.accounts.find(&namespace, pod.service_account()).await;
+        let decision = match decide(&self.settings, pod, (&namespace, &account)) {
+            Ok(decision) => decision,
+            Err(undecided) => {
+                self.metrics.admitted(Outcome::Undecided);
+                warn!(pod = %format!("{namespace}/{}", pod.name()), "{undecided}");
+                // Not an answer: `failurePolicy` says what becomes of the pod.
+                return text(StatusCode::SERVICE_UNAVAILABLE, format!("{undecided}\n"));
+            }
+        };
+        let outcome = match () {
+            () if !decision.refusals.is_empty() => Outcome::Refused,
+            () if decision.unknown.is_some() => Outcome::Unknown,
+            () if decision.plan.is_empty() => Outcome::Unchanged,
+            () => Outcome::Mutated,
+        };
+        self.metrics.admitted(outcome);
+        self.metrics.told(&decision.refusals, decision.warnings.len());
+        if outcome == Outcome::Mutated {
+            self.metrics.served(decision.plan.clouds());
+        }
+        if let Some(unknown) = &decision.unknown {
+            warn!(pod = %format!("{namespace}/{}", pod.name()), "let in as it is: {unknown}");
+        }
+        json(&admission::answer(&uid, pod, &decision))
+    }
+
+    fn operators(&self, path: &str, is_stopping: bool) -> Response<Full<Bytes>> {
+        match path {
+            "/livez" => text(StatusCode::OK, "ok\n"),
+            "/readyz" if is_stopping => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\nnot ready\n"),
+            "/readyz" if !self.accounts.is_complete() => {
+                text(StatusCode::SERVICE_UNAVAILABLE, "ServiceAccounts were not listed yet\nnot ready\n")
+            }
+            "/readyz" => text(StatusCode::OK, "ready\n"),
+            "/metrics" => match self.metrics.render() {
+                Ok(page) => of_type(text(StatusCode::OK, page), MEDIA_TYPE),
+                Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, ""),
+            },
+            _ => text(StatusCode::NOT_FOUND, "expected /livez, /readyz or /metrics\n"),
+        }
+    }
+}
+
+fn json(value: &serde_json::Value) -> Response<Full<Bytes>> {
+    of_type(text(StatusCode::OK, value.to_string()), "application/json")
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(text.into()));
+    *answer.status_mut() = status;
+    of_type(answer, "text/plain; charset=utf-8")
+}
+
+fn of_type(mut answer: Response<Full<Bytes>>, media_type: &'static str) -> Response<Full<Bytes>> {
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    answer
+}
+
+/// Why the webhook does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The cluster cannot be reached by what the configuration says.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The certificate or an address cannot be used.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+}
