@@ -8,6 +8,7 @@ mod election;
 mod exports;
 mod manifests;
 mod migration;
+mod rendered;
 mod replicas;
 mod sources;
 mod union;
