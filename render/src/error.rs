@@ -77,7 +77,7 @@ pub enum RenderError {
     NoFrom,
     /// An issuer that is no URL, where the distribution takes URLs alone.
     #[error(
-        "{distribution} takes URLs alone as issuers, and {issuer:?} is none; keep it in extraArgs of an older form until it is dropped"
+        "{distribution} takes URLs alone as issuers, and {issuer:?} is none; render for 1.13, whose form takes it and is still read"
     )]
     NotAUrl {
         /// Who refuses.

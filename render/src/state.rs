@@ -117,7 +117,7 @@ pub fn united(first: &[String], then: &[String]) -> Vec<String> {
 }
 
 /// Whether a value can stand in every file that is written here, a list of audiences and a sed script included.
-fn check(text: &str) -> Result<(), RenderError> {
+pub(crate) fn check(text: &str) -> Result<(), RenderError> {
     let fits = |byte: u8| byte.is_ascii_graphic() && !b"'\"\\,`$|&".contains(&byte);
     let is_flag = !text.is_empty() && text.bytes().all(fits);
     is_flag.then_some(()).ok_or_else(|| RenderError::NotAFlag(text.to_owned()))

@@ -2,6 +2,7 @@
 
 use crate::output::{Flag, Parts};
 use crate::row::{Form, Issuers, KeyChange, KeyFiles, Row, Scene};
+use crate::state::check;
 use crate::version::Version;
 
 pub(super) static ROW: Row = Row {
@@ -20,7 +21,7 @@ pub(super) static ROW: Row = Row {
     known: &[
         "kube-controller-manager signs the tokens in Secrets: its `--service-account-private-key-file` has to be among the accepted keys",
     ],
-    prepare: None,
+    prepare: Some(|scene| check(&scene.request.place.key_directory)),
     render,
 };
 

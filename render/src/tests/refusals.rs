@@ -94,6 +94,9 @@ fn what_cannot_stand_in_flags_is_refused() {
     {
         assert!(from(&[text]).contains("cannot be written into a flag"), "{text:?}");
     }
+    let mut request = sample(None);
+    request.place.key_directory = "/etc/my keys".to_owned();
+    assert!(refused("systemd", &request).contains("cannot be written into a flag"));
     // What is no URL is fine for kube-apiserver, and not for the document of Talos.
     let stage = Stage::Change { from: vec!["api".to_owned()], from_jwks_uri: None, phase: Phase::Accept };
     let request = Request { stage, ..sample(None) };
