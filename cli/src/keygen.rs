@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 mod bundle;
-mod destination;
+pub(crate) mod destination;
 mod documents;
 mod export;
 mod import;

@@ -32,6 +32,8 @@ mod migrate;
 mod output;
 #[cfg(feature = "publish")]
 mod publish;
+#[cfg(feature = "keygen")]
+mod render;
 #[cfg(feature = "ring")]
 mod ring;
 #[cfg(any(feature = "publish", feature = "exchange", feature = "ring", feature = "webhook"))]
@@ -67,6 +69,9 @@ enum Command {
     #[cfg(feature = "keygen")]
     #[command(subcommand)]
     Keygen(keygen::Command),
+    /// Write what a distribution is told of its issuer, for a new cluster or a phase of a change, offline
+    #[cfg(feature = "keygen")]
+    Render(Box<render::Args>),
     /// Hold an issuer URL and keys against what relying parties accept, offline
     Lint(lint::Args),
     /// Publish documents to a target from a pipeline
@@ -123,6 +128,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         #[cfg(feature = "keygen")]
         Command::Keygen(command) => keygen::run(command),
+        #[cfg(feature = "keygen")]
+        Command::Render(args) => render::run(&args),
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
         Command::Publish(command) => publish::run(*command, logs),

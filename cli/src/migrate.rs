@@ -1,8 +1,9 @@
-//! `chancery migrate`: what a change of the cluster's issuer takes, step by step.
+//! `chancery migrate`: what a change of the cluster's issuer takes, step by step, and whether a phase of it is done.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use chancery_core::migration::Phase;
 use chancery_issuer::config::MigrationConfig;
 use chancery_issuer::migration::look;
 
@@ -14,6 +15,8 @@ use crate::runtime::{Logs, block_on};
 pub enum Command {
     /// Look at every kube-apiserver and both issuers, and say what is to be done next
     Issuer(IssuerArgs),
+    /// Look at the same, and say whether a phase and those before it are done
+    Check(CheckArgs),
 }
 
 #[derive(clap::Args)]
@@ -29,11 +32,25 @@ pub struct IssuerArgs {
     json: bool,
 }
 
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when they are done and nothing is out of order, 3 while not, 1 when nothing can be said."
+)]
+pub struct CheckArgs {
+    /// publish, register, accept, switch, wait, drop, deregister or unpublish
+    phase: Phase,
+    #[command(flatten)]
+    issuer: IssuerArgs,
+}
+
 pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
-    let Command::Issuer(args) = command;
+    let (args, last) = match command {
+        Command::Issuer(args) => (args, Phase::Unpublish),
+        Command::Check(args) => (args.issuer, args.phase),
+    };
     logs.to_stderr("warn,kube_runtime=error,kube_client=error")?;
     let config = MigrationConfig::read(&args.plan)?;
-    let plan = block_on(1, async { Ok(look(&config).await?) })?;
+    let plan = block_on(1, async { Ok(look(&config).await?.through(last)) })?;
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
     } else {

@@ -328,6 +328,51 @@ fn exports_keep_the_private_half_private_and_never_overwrite() {
     assert!(refusal.contains("private key that is to sign"), "{refusal}");
 }
 
+/// Runs `chancery render` with the words of `line`.
+fn render(bench: &Bench, line: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
+    command.arg("render").args(line.split_whitespace());
+    let output = command.current_dir(bench.folder.path()).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn rendered_files_hold_no_private_key_and_are_never_overwritten() {
+    let bench = Bench::new();
+    bench.succeed("new");
+    fs::create_dir(bench.path("accept")).unwrap();
+    let line = "kubeadm --version v1.36.1 --issuer https://id.example.com --from https://old.example --phase accept \
+                --key sa.pub --out-dir accept";
+    let (code, said, complaint) = render(&bench, line);
+    assert_eq!(code, Some(0), "{complaint}");
+    assert!(said.contains("accept/README.md") && said.contains("cluster-configuration.yaml"), "{said}");
+    assert_eq!(bench.text("accept/pki/sa.pub"), bench.text("sa.pub"));
+    assert!(bench.text("accept/README.md").contains("migrate check accept"));
+    let before = tree(&bench.path("accept"));
+    let (code, _, complaint) = render(&bench, line);
+    assert!(code == Some(1) && complaint.contains("exists"), "{complaint}");
+    assert_eq!(tree(&bench.path("accept")), before);
+    assert_eq!(render(&bench, &format!("{line} --force")).0, Some(0));
+
+    let (code, _, complaint) = render(&bench, &line.replace("sa.pub", "sa.key"));
+    assert!(code == Some(1) && complaint.contains("private key"), "{complaint}");
+    let old =
+        "talos --version v1.12.4 --issuer https://id.example.com --from https://10.0.0.1:6443 --phase switch";
+    let (code, said, complaint) = render(&bench, old);
+    assert!(code == Some(1) && said.is_empty() && complaint.contains("upgrade to Talos 1.13"), "{complaint}");
+    for wrong in [
+        "kubeadm --issuer https://id.example.com",
+        "kubeadm --version 1.36 --issuer https://id.example.com --phase accept",
+        "kubeadm --version latest --issuer https://id.example.com",
+        "rancher --version 1.36 --issuer https://id.example.com",
+    ] {
+        assert_eq!(render(&bench, wrong).0, Some(2), "{wrong}");
+    }
+    let (code, said, _) = render(&bench, "k0s --version 1.36 --issuer https://id.example.com");
+    assert!(code == Some(0) && said.contains("## Steps") && said.contains("## k0s-patch.yaml"), "{said}");
+}
+
 #[test]
 fn the_commands_of_the_documentation_run_as_written() {
     let page = fs::read_to_string("../docs/keygen.md").unwrap();

@@ -33,7 +33,7 @@ mod scene;
 mod text;
 mod wait;
 
-pub use plan::{Phase, Plan, Progress, Shown, Step, plan};
+pub use plan::{Phase, PhaseError, Plan, Progress, Shown, Step, plan};
 pub use problems::Problem;
 pub use wait::{Moment, Signing, WaitRecord};
 

@@ -1,29 +1,22 @@
 //! What a distribution takes to sign with our key from its first start: files, as values.
 //!
-//! One renderer per [`Distribution`], each a pure function from a [`ExportRequest`] to [`ExportFile`]s. The README beside
-//! the files carries the kube-apiserver flags and the steps. [`chancery_files::place_below`] writes them.
+//! What holds no private key is rendered by [`chancery_render`], with the flags and the steps; here the files with the
+//! private half are added, in the form in which each [`Distribution`] takes it. [`chancery_files::place_below`] writes
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use chancery_core::{IssuerUrl, PublicKey};
 use chancery_files::{Access, NewFile};
+use chancery_render::{Keys, Place, RenderError, Request, Stage, readme};
+pub use chancery_render::{KubernetesName, KubernetesNameError};
 use zeroize::Zeroizing;
 
 use crate::{Key, KeyError, PrivateKey};
 
-mod accepted;
 mod capi_secret;
-mod flags;
 mod k3s;
-mod kind;
-mod kubeadm;
-mod name;
-mod openshift;
-mod readme;
-mod yaml;
-
-pub use name::{KubernetesName, KubernetesNameError};
 
 /// The distributions that keys are exported for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,18 +48,40 @@ impl Distribution {
         }
     }
 
+    /// What is rendered beside the private files.
+    fn rendered_as(self) -> &'static str {
+        match self {
+            Self::CapiSecret => "cluster-api",
+            other => other.as_str(),
+        }
+    }
+
     /// Renders the files.
     ///
     /// # Errors
     /// When the distribution cannot take these keys or issuers, with the reason.
     pub fn render(self, request: &ExportRequest<'_>) -> Result<Vec<ExportFile>, ExportError> {
-        match self {
-            Self::Kubeadm => kubeadm::render(request),
-            Self::Kind => kind::render(request),
-            Self::CapiSecret => capi_secret::render(request),
-            Self::K3s => k3s::render(request),
-            Self::Openshift => openshift::render(request),
+        if self == Self::Openshift && !request.further_keys.is_empty() {
+            let given = request.further_keys.len() + 1;
+            return Err(ExportError::OneKeyOnly { distribution: "the OpenShift installer", given });
         }
+        let distribution = self.rendered_as().parse::<chancery_render::Distribution>()?;
+        let public = request.public_request();
+        let rendered = distribution.render(&public)?;
+        let readme = ExportFile::public("README.md", readme::readme(&public, &rendered));
+        let files = rendered.files.into_iter().map(|file| ExportFile::public(file.path, file.content));
+        Ok(files.chain([self.private_file(request)?, readme]).collect())
+    }
+
+    fn private_file(self, request: &ExportRequest<'_>) -> Result<ExportFile, ExportError> {
+        let path = match self {
+            Self::CapiSecret => return capi_secret::secret(request),
+            Self::K3s => return k3s::service_key(request),
+            Self::Kubeadm => "pki/sa.key",
+            Self::Kind => "sa.key",
+            Self::Openshift => "tls/bound-service-account-signing-key.key",
+        };
+        Ok(ExportFile::private(path, &request.signing_key.to_exposed_pem()?))
     }
 }
 
@@ -121,9 +136,24 @@ impl ExportRequest<'_> {
         self.public_keys().map(PublicKey::to_pem).collect()
     }
 
-    /// All issuers in flag order: the first signs.
-    fn issuers(&self) -> impl Iterator<Item = &IssuerUrl> {
-        std::iter::once(self.issuer).chain(self.accepted_issuers)
+    /// What is asked of the renderer: everything but the private half.
+    fn public_request(&self) -> Request {
+        let new = self.signing_key.public_key().clone();
+        let old = self.further_keys.iter().map(|key| key.public_key().clone()).collect();
+        Request {
+            version: None,
+            issuer: self.issuer.clone(),
+            stage: Stage::New { accepted: self.accepted_issuers.iter().map(IssuerUrl::to_string).collect() },
+            keys: Some(Keys { new, old }),
+            audiences: Vec::new(),
+            place: Place {
+                cluster: self.cluster.clone(),
+                namespace: self.namespace.clone(),
+                directory: self.directory.to_owned(),
+                // Of distributions that ask for it; none of those is exported for.
+                key_directory: String::new(),
+            },
+        }
     }
 }
 
@@ -165,18 +195,6 @@ impl fmt::Debug for ExportFile {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The distribution takes RSA alone.
-    #[error(
-        "key {key_id} is {kind}, and {distribution} takes RSA keys alone; make one with `chancery keygen new --algorithm rsa-2048`"
-    )]
-    RsaOnly {
-        /// Who refuses.
-        distribution: &'static str,
-        /// The key.
-        key_id: String,
-        /// Its kind.
-        kind: String,
-    },
     /// The distribution keeps private keys, and one is given as a public key.
     #[error(
         "key {key_id} is given as a public key, and {distribution} keeps the keys it verifies with as private keys; give the file of its private key"
@@ -197,12 +215,12 @@ pub enum ExportError {
         /// How many came.
         given: usize,
     },
-    /// The distribution takes one issuer.
-    #[error("{distribution} takes one issuer; give no --accepted-issuer")]
-    OneIssuerOnly {
-        /// Who refuses.
-        distribution: &'static str,
-    },
+    /// The distribution, or its newest version, cannot take this.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// A format that nothing is rendered for.
+    #[error(transparent)]
+    Distribution(#[from] chancery_render::distribution::DistributionError),
     /// The key could not be encoded.
     #[error(transparent)]
     Key(#[from] KeyError),

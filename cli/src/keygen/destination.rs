@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use chancery_core::quoted::escaped;
-use chancery_files::{Existing, Settled, Unfinished};
+use chancery_files::{Existing, NewFile, Settled, Unfinished};
 use chancery_keygen::key_pair::{self, KeyPairPaths};
 use chancery_keygen::{Passphrase, PrivateKey};
 
@@ -56,6 +56,13 @@ impl Destination {
             _ => KeyPairPaths::in_directory(self.out_dir.as_deref().unwrap_or(Path::new("."))),
         }
     }
+}
+
+/// Writes `files` below a folder, all or none.
+pub fn place(directory: &Path, files: Vec<NewFile>, force: bool) -> anyhow::Result<()> {
+    let _interruption = Interruption::hold()?;
+    settle(&files.iter().map(|file| directory.join(&file.path)).collect::<Vec<_>>())?;
+    Ok(chancery_files::place_below(directory, files, existing(force))?)
 }
 
 /// Brings to an end what a killed process has begun at `paths`, and says so.

@@ -9,9 +9,8 @@ use chancery_files::NewFile;
 use chancery_keygen::export::{Distribution, ExportRequest, KubernetesName};
 use chancery_keygen::{Key, PrivateKey};
 
-use super::destination::{existing, real, settle};
+use super::destination::{place, real};
 use super::input;
-use super::interruption::Interruption;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -64,9 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .iter()
         .map(|file| format!("{} ({:04o})", escaped(directory.join(&file.path).display()), file.access.mode()))
         .collect();
-    let _interruption = Interruption::hold()?;
-    settle(&files.iter().map(|file| directory.join(&file.path)).collect::<Vec<_>>())?;
-    chancery_files::place_below(&directory, files, existing(args.force))?;
+    place(&directory, files, args.force)?;
     println!("signing key {}", signing_key.public_key().key_id());
     written.iter().for_each(|line| println!("{line}"));
     println!("README.md has the steps and the kube-apiserver flags");

@@ -1,6 +1,7 @@
 //! The steps, in their order, each with its reason and how far it has come.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -60,6 +61,36 @@ pub enum Phase {
     Unpublish,
 }
 
+impl Phase {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Publish,
+        Self::Register,
+        Self::Accept,
+        Self::Switch,
+        Self::Wait,
+        Self::Drop,
+        Self::Deregister,
+        Self::Unpublish,
+    ];
+}
+
+impl FromStr for Phase {
+    type Err = PhaseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|phase| phase.to_string() == text);
+        found.ok_or_else(|| PhaseError(text.to_owned()))
+    }
+}
+
+/// A name that no phase has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a phase; expected publish, register, accept, switch, wait, drop, deregister or unpublish, in this order"
+)]
+pub struct PhaseError(String);
+
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +139,13 @@ impl Shown {
 }
 
 impl Plan {
+    /// The same without the steps of later phases.
+    #[must_use]
+    pub fn through(mut self, last: Phase) -> Self {
+        self.steps.retain(|step| step.phase <= last);
+        self
+    }
+
     /// Whether nothing is left to do or to wait for.
     pub fn is_done(&self) -> bool {
         self.problems.is_empty() && self.steps.iter().all(|step| step.progress == Progress::Done)

@@ -9,6 +9,7 @@ mod exports;
 mod lost;
 mod manifests;
 mod migration;
+mod rendered;
 mod replicas;
 mod sources;
 mod union;

@@ -118,6 +118,14 @@ impl Stage {
         Ok(())
     }
 
+    /// Whether `migrate check` takes a phase for done.
+    async fn is_done(&self, phase: &str) -> Result<bool> {
+        let plan = self.dir.join("migration.yaml").display().to_string();
+        let output = chancery::run(&["migrate", "check", phase, "--plan", &plan]).await?;
+        ensure!(matches!(output.code, Some(0 | 3)), "{output:?}");
+        Ok(output.code == Some(0))
+    }
+
     async fn token(&self, number: usize) -> Result<String> {
         self.servers[number].token_request(ACCOUNT, API_AUDIENCE, 600).await
     }
@@ -145,6 +153,7 @@ async fn an_issuer_is_changed_phase_by_phase_and_no_live_token_is_refused() -> R
     stage.relying_party_trusts("both")?;
     stage.restart(0, &[OLD, NEW]).await?;
     stage.next_is(&["accept 1"]).await?;
+    ensure!(stage.is_done("register").await? && !stage.is_done("accept").await?);
 
     // Too early: the other one does not accept what this one signs now.
     stage.restart(0, &[NEW, OLD]).await?;
@@ -172,6 +181,7 @@ async fn an_issuer_is_changed_phase_by_phase_and_no_live_token_is_refused() -> R
     stage.restart(1, &[NEW]).await?;
     ensure!(stage.accepted(&old).await? == [false, false] && stage.accepted(&new).await? == [true, true]);
     stage.next_is(&["deregister"]).await?;
+    ensure!(stage.is_done("drop").await? && !stage.is_done("deregister").await?);
     stage.relying_party_trusts("to")?;
     stage.next_is(&["unpublish"]).await?;
     stage.publishes(&[NEW]).await?;

@@ -72,6 +72,8 @@ fn core_links_no_network_clock_or_dice() {
 
 #[test]
 fn files_keygen_and_the_offline_tool_link_no_network() {
+    let pure = [NETWORK.as_slice(), &CLOCKS_AND_DICE].concat();
+    assert_eq!(among(&pure, &["-p", "chancery-render"]), [""; 0], "it is given what it needs");
     assert_eq!(among(&NETWORK, &["-p", "chancery-files"]), [""; 0]);
     assert_eq!(among(&NETWORK, &["-p", "chancery-keygen"]), [""; 0]);
     assert_eq!(among(&NETWORK, &OFFLINE), [""; 0]);

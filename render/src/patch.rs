@@ -5,26 +5,21 @@
 //! (kubernetes/kubeadm#3261), so that the cluster signed as another issuer. A patch in kubeadm's `patches.directory` is
 //! applied to the finished manifest, and appends: the issuer that signs stays first.
 
-use super::ExportRequest;
-use super::yaml::quoted;
+use crate::state::State;
+use crate::yaml::quoted;
 
 /// Where the patch lies on a control-plane node.
-pub(super) const DIRECTORY: &str = "/etc/kubernetes/patches";
+pub(crate) const DIRECTORY: &str = "/etc/kubernetes/patches";
 
 /// Its name, from which kubeadm reads the target and the kind of patch (`target[suffix][+patchtype].extension`).
-pub(super) const FILE: &str = "kube-apiserver0accepted-issuers+json.yaml";
+pub(crate) const FILE: &str = "kube-apiserver0accepted-issuers+json.yaml";
 
 /// The patch, RFC 6902 in YAML; nothing when the signing issuer is the only one.
-pub(super) fn patch(request: &ExportRequest<'_>) -> Option<String> {
+pub(crate) fn patch(state: &State<'_>) -> Option<String> {
     let add = |issuer: &_| {
         let flag = quoted(&format!("--service-account-issuer={issuer}"));
         format!("- op: add\n  path: /spec/containers/0/command/-\n  value: {flag}\n")
     };
-    let patch: String = request.accepted_issuers.iter().map(add).collect();
+    let patch: String = state.accepted().iter().map(add).collect();
     (!patch.is_empty()).then_some(patch)
-}
-
-/// `text` with `indent` spaces before each line.
-pub(super) fn indented(text: &str, indent: usize) -> String {
-    text.lines().map(|line| format!("{:indent$}{line}\n", "")).collect()
 }
