@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use e2e::cluster::Cluster;
@@ -55,7 +55,10 @@ async fn silent_proxy() -> Result<(String, Arc<Mutex<Vec<String>>>, Listening)> 
             let mut head = vec![0; 4096];
             let read = stream.read(&mut head).await.unwrap_or_default();
             head.truncate(read);
-            heads.lock().unwrap().push(String::from_utf8_lossy(&head).to_lowercase());
+            heads
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(String::from_utf8_lossy(&head).to_lowercase());
         }
     });
     Ok((url, asked, listening))
