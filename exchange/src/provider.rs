@@ -106,6 +106,22 @@ impl Provider {
         self.expectation().audiences.into_iter().next().unwrap_or_default()
     }
 
+    /// Has its credential made for these scopes, where it has any.
+    pub fn ask_for(&mut self, scopes: &[String]) {
+        match self {
+            Self::Azure(azure) => azure.scopes = scopes.to_vec(),
+            Self::Google(google) => {
+                if let Some(impersonation) = &mut google.impersonation {
+                    impersonation.scopes = scopes.to_vec();
+                }
+                google.scopes = scopes.to_vec();
+            }
+            Self::TokenExchange(server) => server.wanted.scopes = scopes.to_vec(),
+            Self::JwtBearer(server) => server.scopes = scopes.to_vec(),
+            Self::Aws(_) | Self::Template(_) | Self::Direct(_) => {}
+        }
+    }
+
     /// Adds everything that its credential depends on.
     pub fn describe(&self, key: &mut KeyBuilder) {
         key.text("provider", self.name());

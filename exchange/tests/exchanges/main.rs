@@ -14,6 +14,8 @@
 mod agent;
 mod aws;
 mod azure;
+#[cfg(all(feature = "azure-sdk", feature = "google-sdk"))]
+mod bridges;
 #[cfg(feature = "kube")]
 mod cluster;
 mod corpus;

@@ -93,8 +93,9 @@ async fn world() -> World {
     World { sts, cluster, trace, tenants }
 }
 
-fn operation(service_account: Option<&str>) -> Operation {
+pub fn operation(service_account: Option<&str>) -> Operation {
     Operation {
+        scopes: Vec::new(),
         namespace: "team-a".to_owned(),
         service_account: service_account.map(str::to_owned),
         registry: None,
