@@ -9,7 +9,8 @@ use chancery_exchange::error::{Class, Stage};
 use chancery_exchange::service_account::{BoundObject, ServiceAccountName, ServiceAccounts as _};
 use chancery_exchange::subject::ci::{JobToken, Pipeline};
 use chancery_exchange::subject::{
-    Environment, ServiceAccountSource, SpiffeId, TokenFile, TokenVariable, WorkloadApi,
+    CloudMetadata, Environment, Machine, ServiceAccountSource, SpiffeId, TokenFile, TokenVariable,
+    WorkloadApi,
 };
 use chancery_exchange::transport::Transport;
 use chancery_exchange::{ExchangeError, SubjectTokenSource};
@@ -23,6 +24,7 @@ pub enum SourceChoice {
     Variable(String),
     GitLab,
     Spiffe(Option<SpiffeId>),
+    Metadata(Machine),
 }
 
 /// What opening a source needs beside its choice.
@@ -55,11 +57,16 @@ impl FromStr for SourceChoice {
                 let id = id.parse().map_err(|error: ExchangeError| error.to_string())?;
                 Ok(Self::Spiffe(Some(id)))
             }
+            ("azure-metadata", client) => {
+                let client = Some(client).filter(|client| !client.is_empty()).map(str::to_owned);
+                Ok(Self::Metadata(Machine::Azure { client }))
+            }
+            ("google-metadata", "") => Ok(Self::Metadata(Machine::Google)),
             ("gitlab", "") => Ok(Self::GitLab),
             ("circleci", "") => Ok(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned())),
             ("bitbucket", "") => Ok(Self::Variable("BITBUCKET_STEP_OIDC_TOKEN".to_owned())),
             _ => Err(format!(
-                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket or env:VARIABLE"
+                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket, azure-metadata, google-metadata or env:VARIABLE"
             )),
         }
     }
@@ -106,6 +113,9 @@ impl SourceChoice {
             Self::Pipeline(pipeline) => {
                 Arc::new(JobToken::new(pipeline, around.environment, around.transport.clone())?)
             }
+            Self::Metadata(machine) => {
+                Arc::new(CloudMetadata::new(machine, around.environment, around.transport.clone())?)
+            }
             Self::Spiffe(wanted) => Arc::new(WorkloadApi::new(around.environment, wanted)?),
             Self::ServiceAccount(name) => {
                 let cluster = Cluster::open(around.cluster).await?;
@@ -141,6 +151,9 @@ mod tests {
         assert_eq!("github".parse(), Ok(SourceChoice::Pipeline(Pipeline::GitHub)));
         assert_eq!("buildkite".parse(), Ok(SourceChoice::Pipeline(Pipeline::Buildkite)));
         assert_eq!("spiffe".parse(), Ok(SourceChoice::Spiffe(None)));
+        assert_eq!("google-metadata".parse(), Ok(SourceChoice::Metadata(Machine::Google)));
+        let client = Some("c-1".to_owned());
+        assert_eq!("azure-metadata:c-1".parse(), Ok(SourceChoice::Metadata(Machine::Azure { client })));
         let id = "spiffe://example.org/app";
         assert_eq!(format!("spiffe:{id}").parse(), Ok(SourceChoice::Spiffe(id.parse().ok())));
         assert_eq!("env:TOKEN".parse(), Ok(SourceChoice::Variable("TOKEN".to_owned())));

@@ -24,6 +24,7 @@ mod fake;
 mod google;
 mod keys;
 mod matrix;
+mod metadata;
 mod parsers;
 mod pipelines;
 mod secrets;
