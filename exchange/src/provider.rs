@@ -106,6 +106,19 @@ impl Provider {
         self.expectation().audiences.into_iter().next().unwrap_or_default()
     }
 
+    /// Takes subject tokens of this audience in place of its usual one.
+    pub fn expect_audience(&mut self, audience: &str) {
+        match self {
+            Self::Aws(aws) => audience.clone_into(&mut aws.audience),
+            Self::Azure(azure) => audience.clone_into(&mut azure.audience),
+            Self::Google(google) => google.audience = Some(audience.to_owned()),
+            Self::TokenExchange(server) => audience.clone_into(&mut server.subject_audience),
+            Self::JwtBearer(server) => audience.clone_into(&mut server.subject_audience),
+            Self::Template(template) => audience.clone_into(&mut template.audience),
+            Self::Direct(direct) => audience.clone_into(&mut direct.audience),
+        }
+    }
+
     /// Has its credential made for these scopes, where it has any.
     pub fn ask_for(&mut self, scopes: &[String]) {
         match self {

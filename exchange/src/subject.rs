@@ -23,6 +23,8 @@ pub mod workload;
 pub use file::TokenFile;
 pub use given::GivenToken;
 pub use metadata::{CloudMetadata, Machine};
+#[cfg(feature = "spiffe-broker")]
+pub use spiffe::{BrokerApi, BrokerIdentity};
 #[cfg(feature = "spiffe")]
 pub use spiffe::{SpiffeId, WorkloadApi};
 pub use variable::TokenVariable;

@@ -29,7 +29,7 @@ use chancery_exchange::{Chain, ExchangeError, Runner};
 
 use self::flags::{AwsArgs, AzureArgs, GoogleArgs, ServerArgs, Target};
 use self::template::TemplateArgs;
-use super::source::{SourceChoice, Surroundings, unchosen};
+use super::source::{BrokerArgs, SourceChoice, Surroundings, unchosen};
 use crate::given;
 
 mod annotated;
@@ -42,7 +42,8 @@ pub struct Way {
     /// Who exchanges the token
     #[arg(long, value_enum)]
     to: Target,
-    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines,
+    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID,
+    /// spiffe-broker:NAMESPACE/NAME, github, gitlab, azure-pipelines,
     /// buildkite, circleci, bitbucket, azure-metadata[:CLIENT], google-metadata, env:VARIABLE. Otherwise what the environment says
     #[arg(long)]
     source: Option<SourceChoice>,
@@ -95,6 +96,8 @@ pub struct Way {
     server: ServerArgs,
     #[command(flatten)]
     template: TemplateArgs,
+    #[command(flatten)]
+    broker: BrokerArgs,
 }
 
 impl Way {
@@ -144,6 +147,7 @@ impl Way {
             token_seconds: self.token_lifetime,
             allow_variable: self.allow_env_token,
             bound: self.bind_pod.as_deref().map(bound_pod),
+            broker: &self.broker,
         };
         let source = source.open(&around).await?;
         let identity = Identity { name: identity_of(&provider), service_account: None };

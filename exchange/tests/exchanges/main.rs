@@ -12,10 +12,14 @@
 
 #[cfg(feature = "agent")]
 mod agent;
+#[cfg(feature = "agent")]
+mod argocd;
 mod aws;
 mod azure;
 #[cfg(all(feature = "azure-sdk", feature = "google-sdk"))]
 mod bridges;
+#[cfg(feature = "spiffe-broker")]
+mod broker;
 #[cfg(feature = "kube")]
 mod cluster;
 mod corpus;

@@ -29,8 +29,7 @@ pub enum Source {
     Buildkite,
     AzurePipelines,
     GitLab,
-    AzureMetadata,
-    GoogleMetadata,
+    Metadata,
 }
 
 impl Source {
@@ -43,8 +42,7 @@ impl Source {
         Self::Buildkite,
         Self::AzurePipelines,
         Self::GitLab,
-        Self::AzureMetadata,
-        Self::GoogleMetadata,
+        Self::Metadata,
     ];
 
     /// Whether its tokens can be for a target.
@@ -114,12 +112,9 @@ impl Platform {
                 let source = pipelines::job(pipeline, &pipelines::environment(&fake, "permission"));
                 Self { source: Arc::new(source), _kept: vec![Box::new(fake)] }
             }
-            Source::AzureMetadata | Source::GoogleMetadata => {
+            Source::Metadata => {
                 let fake = Fake::start(move |call| metadata::answer(call, &mint)).await;
-                let machine = match source {
-                    Source::AzureMetadata => Machine::Azure { client: Some("client-1".to_owned()) },
-                    _ => Machine::Google,
-                };
+                let machine = Machine::Azure { client: Some("client-1".to_owned()) };
                 Self { source: Arc::new(metadata::source(machine, &fake)), _kept: vec![Box::new(fake)] }
             }
             Source::GitLab => Self { source: Arc::new(Job(condition)), _kept: Vec::new() },
