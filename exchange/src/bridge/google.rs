@@ -28,8 +28,13 @@ type Result<T> = std::result::Result<T, CredentialsError>;
 pub struct GoogleBridge {
     way: Way,
     universe: Option<String>,
-    /// The digest of the token that was given last, and what the SDK knows it by.
-    last: Arc<Mutex<Option<([u8; 32], EntityTag)>>>,
+    last: Arc<Mutex<Option<Last>>>,
+}
+
+/// The token that was given last: its digest, and what the SDK knows it by.
+struct Last {
+    digest: [u8; 32],
+    tag: EntityTag,
 }
 
 impl GoogleBridge {
@@ -70,8 +75,8 @@ impl GoogleBridge {
         let digest: [u8; 32] = Sha256::digest(token).into();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((known, tag)) if *known == digest => tag.clone(),
-            _ => last.insert((digest, EntityTag::new())).1.clone(),
+            Some(last) if last.digest == digest => last.tag.clone(),
+            _ => last.insert(Last { digest, tag: EntityTag::new() }).tag.clone(),
         }
     }
 
