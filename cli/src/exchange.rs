@@ -8,6 +8,7 @@ use clap::Subcommand;
 use crate::output::complain;
 use crate::runtime::Logs;
 
+mod argocd;
 mod exec;
 mod explain;
 mod explain_kubelet;
@@ -39,11 +40,13 @@ pub enum Command {
     Purge(purge::Args),
     /// Run a local agent that the SDKs of AWS, Azure and Google Cloud fetch credentials from
     Serve(Box<serve::Args>),
+    /// Give repo-servers of Argo CD the logins of their repositories, by the identity of each project
+    Argocd(Box<argocd::Args>),
 }
 
 pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
     logs.to_stderr(match command {
-        Command::Serve(_) => "info",
+        Command::Serve(_) | Command::Argocd(_) => "info",
         _ => "warn",
     })?;
     let done = match command {
@@ -54,6 +57,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
         Command::ExplainKubelet(args) => explain_kubelet::run(&args),
         Command::Purge(args) => purge::run(args),
         Command::Serve(args) => serve::run(*args),
+        Command::Argocd(args) => argocd::run(*args),
     };
     done.or_else(|error| match error.downcast_ref::<ExchangeError>() {
         Some(failed) => {

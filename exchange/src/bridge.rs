@@ -1,83 +1,64 @@
-//! Credentials as the SDK of AWS for Rust asks for them, for a program that has both in it. The SDKs of the other clouds, and
-//! those of other languages, ask the `agent`.
+//! Credentials as the clouds' SDKs for Rust ask for them, for a program that has both in it: one feature for each, and
+//! none of them linked by `chancery`. SDKs of other languages ask the `agent`.
 //!
-//! Nothing is frozen into a client: each time that the SDK wants credentials the cache is asked, so that a changed
+//! Nothing is frozen into a client: each time that an SDK wants a credential the cache is asked, so that a changed
 //! annotation, a ServiceAccount that is gone and a purge count as soon as the SDK asks again (R0-24), which is when what it
 //! was given ends.
 
-use std::fmt;
 use std::sync::Arc;
-
-use aws_credential_types::Credentials;
-use aws_credential_types::provider::error::CredentialsError;
-use aws_credential_types::provider::{self, ProvideCredentials, future};
 
 use crate::cache::{Ask, Cache};
 use crate::chain::{Chain, Runner};
-use crate::credential::{Credential, CredentialKind};
+use crate::credential::Credential;
 use crate::error::ExchangeError;
 use crate::tenancy::{Operation, Tenants};
 
-/// What the SDK calls the origin of these credentials.
-const NAME: &str = "chancery";
+#[cfg(feature = "aws-sdk")]
+mod aws;
+#[cfg(feature = "azure-sdk")]
+mod azure;
+#[cfg(feature = "google-sdk")]
+mod google;
 
-/// Gives the SDK of AWS the keys of a workload. Cheap to clone; clones share their cache.
-#[derive(Clone)]
-pub struct AwsBridge(Way);
+#[cfg(feature = "aws-sdk")]
+pub use aws::AwsBridge;
+#[cfg(feature = "azure-sdk")]
+pub use azure::AzureBridge;
+#[cfg(feature = "google-sdk")]
+pub use google::GoogleBridge;
 
+/// Whose credentials an SDK is given.
 #[derive(Clone)]
 enum Way {
     Chain(Arc<Chain>, Runner, Cache),
-    Tenant(Arc<Tenants>, Operation),
+    Tenant(Arc<Tenants>, Box<Operation>),
 }
 
-impl AwsBridge {
-    /// The keys at the end of a chain.
-    pub fn new(chain: Arc<Chain>, runner: Runner, cache: Cache) -> Self {
-        Self(Way::Chain(chain, runner, cache))
-    }
-
-    /// The keys of a tenant's object.
-    pub fn of_tenant(tenants: Arc<Tenants>, operation: Operation) -> Self {
-        Self(Way::Tenant(tenants, operation))
-    }
-
-    async fn keys(&self) -> provider::Result {
-        let given = match &self.0 {
-            Way::Chain(chain, runner, cache) => {
+impl Way {
+    /// The credential; for `scopes`, where the SDK names any and the cloud has them.
+    async fn credential(&self, scopes: &[String]) -> Result<Arc<Credential>, ExchangeError> {
+        match self {
+            Self::Chain(chain, runner, cache) => {
+                let mut chain = chain.clone();
+                if !scopes.is_empty() {
+                    Arc::make_mut(&mut chain).provider.ask_for(scopes);
+                }
                 let ask = Ask::new(chain.key(runner.transport()), chain.labels.clone());
-                cache.credential(&ask, || runner.exchanging(chain)).await
+                cache.credential(&ask, || runner.exchanging(&chain)).await
             }
-            Way::Tenant(tenants, operation) => tenants.credential(operation).await,
-        };
-        let given = given.map_err(CredentialsError::provider_error)?;
-        keys(&given)
+            Self::Tenant(tenants, operation) if scopes.is_empty() => tenants.credential(operation).await,
+            Self::Tenant(tenants, operation) => {
+                let operation = Operation { scopes: scopes.to_vec(), ..Operation::clone(operation) };
+                tenants.credential(&operation).await
+            }
+        }
     }
 }
 
-fn keys(credential: &Credential) -> provider::Result {
-    let CredentialKind::Aws(keys) = &credential.kind else {
-        let error = ExchangeError::configuration("bridge-credential")
-            .came(&format!("{} for an SDK of AWS", credential.kind_in_words()))
-            .expected("a chain to AWS, without a registry");
-        return Err(CredentialsError::invalid_configuration(error));
-    };
-    let token = keys.session_token.as_ref().map(|token| token.expose().to_owned());
-    let ends = Some(credential.expires_at.into());
-    Ok(Credentials::new(&keys.access_key_id, keys.secret_access_key.expose(), token, ends, NAME))
-}
-
-impl ProvideCredentials for AwsBridge {
-    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-    where
-        Self: 'a,
-    {
-        future::ProvideCredentials::new(self.keys())
-    }
-}
-
-impl fmt::Debug for AwsBridge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AwsBridge")
-    }
+/// That a chain gives what an SDK has no use for.
+fn unsuitable(credential: &Credential, expected: &str) -> ExchangeError {
+    ExchangeError::configuration("bridge-credential")
+        .came(&format!("{} for an SDK", credential.kind_in_words()))
+        .expected(expected.to_owned())
+        .remedy("give the bridge a chain to the SDK's own cloud, without a registry")
 }

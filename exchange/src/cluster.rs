@@ -5,14 +5,23 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+#[cfg(feature = "agent")]
+use base64::Engine as _;
+#[cfg(feature = "agent")]
+use base64::engine::general_purpose::STANDARD;
 use chancery_cluster::access;
 pub use chancery_cluster::access::ClusterChoice;
-use chancery_wire::Secret;
 use http::Request;
 use kube::{Client, Config};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+#[cfg(feature = "agent")]
+use zeroize::Zeroizing;
 
+#[cfg(feature = "agent")]
+use crate::argocd::fields::RepositorySecret;
+#[cfg(feature = "agent")]
+use crate::argocd::resolver::Repositories;
 use crate::error::{Class, ExchangeError, Stage};
 use crate::limits;
 use crate::service_account::{ServiceAccount, ServiceAccountName, ServiceAccounts, TokenRequest, refused};
@@ -69,7 +78,7 @@ impl Cluster {
     async fn ask<T: DeserializeOwned>(
         &self,
         request: Request<Vec<u8>>,
-        account: &ServiceAccountName,
+        refused: impl Fn(u16, &str) -> ExchangeError,
     ) -> Result<T, ExchangeError> {
         let answer = tokio::time::timeout(limits::CLUSTER, self.client.request(request)).await;
         let answer = answer.map_err(|_| {
@@ -80,7 +89,7 @@ impl Cluster {
         })?;
         answer.map_err(|error| {
             let error = match &error {
-                kube::Error::Api(status) => refused(status.code, &status.message, account),
+                kube::Error::Api(status) => refused(status.code, &status.message),
                 error => ExchangeError::new(Class::Transient, Stage::Source, "cluster-unreachable")
                     .came(&access::explain(error))
                     .remedy("check the API server's address and its certificate authority"),
@@ -99,7 +108,7 @@ impl ServiceAccounts for Cluster {
     async fn read(&self, name: &ServiceAccountName) -> Result<ServiceAccount, ExchangeError> {
         let path = format!("/api/v1/namespaces/{}/serviceaccounts/{}", name.namespace(), name.name());
         let request = Request::get(path).body(Vec::new()).map_err(|error| unmade(&error))?;
-        let Object { metadata } = self.ask(request, name).await?;
+        let Object { metadata } = self.ask(request, |status, message| refused(status, message, name)).await?;
         Ok(ServiceAccount { name: name.clone(), uid: metadata.uid, annotations: metadata.annotations })
     }
 
@@ -108,10 +117,60 @@ impl ServiceAccounts for Cluster {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(request.body()?.to_string().into_bytes())
             .map_err(|error| unmade(&error))?;
-        let Given { status } = self.ask(post, &request.account).await?;
-        let token = Secret::new(status.token);
+        let account = &request.account;
+        let Given { status } = self.ask(post, |status, message| refused(status, message, account)).await?;
+        let token = chancery_wire::Secret::new(status.token);
         UnverifiedToken::parse(token.expose()).map_err(|error| error.at("the answer to a TokenRequest"))
     }
+}
+
+#[cfg(feature = "agent")]
+#[derive(Deserialize)]
+struct Secret {
+    metadata: Labelled,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+#[cfg(feature = "agent")]
+#[derive(Deserialize)]
+struct Labelled {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[cfg(feature = "agent")]
+#[async_trait]
+impl Repositories for Cluster {
+    async fn read(&self, namespace: &str, name: &str) -> Result<RepositorySecret, ExchangeError> {
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let request = Request::get(path).body(Vec::new()).map_err(|error| unmade(&error))?;
+        let Secret { metadata, data } =
+            self.ask(request, |status, message| unread(status, message, namespace, name)).await?;
+        let decoded = |(field, value): (String, String)| {
+            let bytes = Zeroizing::new(STANDARD.decode(Zeroizing::new(value)).ok()?);
+            Some((field, Zeroizing::new(std::str::from_utf8(&bytes).ok()?.to_owned())))
+        };
+        // What is no text is none of the fields that are read.
+        Ok(RepositorySecret {
+            labels: metadata.labels,
+            values: data.into_iter().filter_map(decoded).collect(),
+        })
+    }
+}
+
+#[cfg(feature = "agent")]
+fn unread(status: u16, message: &str, namespace: &str, name: &str) -> ExchangeError {
+    let class = Class::of_status(status);
+    let (code, remedy) = match status {
+        404 => ("argocd-repository-missing", format!("name a Secret in {namespace}")),
+        403 => ("cluster-forbidden", format!("grant `get` on the Secret {name} in {namespace} by RBAC")),
+        401 => {
+            ("cluster-unauthenticated", "renew the credentials by which the cluster is reached".to_owned())
+        }
+        _ => ("cluster-failed", "try again a little later".to_owned()),
+    };
+    ExchangeError::new(class, Stage::Identity, code).status(status).came(message).remedy(remedy)
 }
 
 fn unusable(error: access::AccessError) -> ExchangeError {

@@ -31,7 +31,8 @@
 //! | [`eks`], [`git`] | tokens of EKS's clusters, logins of Azure DevOps and CodeCommit |
 //! | [`output`] | credentials in the forms that tools read |
 //! | `agent` | the same over HTTP, as clouds' SDKs fetch it (feature `agent`) |
-//! | `bridge` | the same for the SDK of AWS for Rust (feature `aws-sdk`) |
+//! | `bridge` | the same for the clouds' SDKs for Rust (features `aws-sdk`, `azure-sdk`, `google-sdk`) |
+//! | [`argocd`] | the same for Argo CD's repositories |
 //! | [`kubelet`] | the same as an image credential provider of kubelet |
 //! | [`explain`](mod@explain) | a chain step by step, and the trust that would make it pass |
 //! | [`transport`] | the one way out |
@@ -39,7 +40,8 @@
 
 #[cfg(feature = "agent")]
 pub mod agent;
-#[cfg(feature = "aws-sdk")]
+pub mod argocd;
+#[cfg(any(feature = "aws-sdk", feature = "azure-sdk", feature = "google-sdk"))]
 pub mod bridge;
 pub mod cache;
 pub mod chain;

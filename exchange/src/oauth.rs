@@ -18,6 +18,8 @@ pub const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchang
 pub const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// `client_assertion_type` of RFC 7523 section 2.2.
 pub const JWT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The same of a JWT-SVID, by which the server knows the client's SPIFFE id (draft-ietf-oauth-spiffe-client-auth).
+pub const JWT_SPIFFE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe";
 /// The token type of a JWT that is no ID token, such as a ServiceAccount's (RFC 8693 section 3).
 pub const JWT_TYPE: &str = "urn:ietf:params:oauth:token-type:jwt";
 /// The token type of an access token (RFC 8693 section 3).

@@ -67,6 +67,9 @@ pub struct Expectation {
     pub longest: Option<usize>,
     /// How strictly the rest is taken.
     pub strictness: Strictness,
+    /// Whether the other side knows a workload by its SPIFFE id and verifies it by its trust domain's keys: a JWT-SVID needs
+    /// no `iss` for that (JWT-SVID section 3).
+    pub by_trust_domain: bool,
     /// Whether the other side is an API server, so that a token for one is what it wants.
     pub is_api_server: bool,
 }
@@ -164,7 +167,14 @@ impl Found {
             [("iss", &claims.iss, &expected.issuer), ("sub", &claims.sub, &expected.subject)]
         {
             let Some(came) = came.as_deref().filter(|came| !came.is_empty()) else {
-                let hint = format!("whoever takes the token identifies the workload by its `{claim}`");
+                let is_svid = claims.sub.as_deref().is_some_and(|sub| sub.starts_with("spiffe://"));
+                if claim == "iss" && is_svid && expected.by_trust_domain && wanted.is_none() {
+                    continue;
+                }
+                let hint = match claim {
+                    "iss" if is_svid => "it is a JWT-SVID, and whoever verifies it by OIDC finds the keys by its `iss`: set `jwt_issuer` in SPIRE's server".to_owned(),
+                    _ => format!("whoever takes the token identifies the workload by its `{claim}`"),
+                };
                 self.refuse(claim, "missing".to_owned(), wish(format!("a token with `{claim}`"), hint));
                 continue;
             };

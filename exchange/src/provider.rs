@@ -106,6 +106,35 @@ impl Provider {
         self.expectation().audiences.into_iter().next().unwrap_or_default()
     }
 
+    /// Takes subject tokens of this audience in place of its usual one.
+    pub fn expect_audience(&mut self, audience: &str) {
+        match self {
+            Self::Aws(aws) => audience.clone_into(&mut aws.audience),
+            Self::Azure(azure) => audience.clone_into(&mut azure.audience),
+            Self::Google(google) => google.audience = Some(audience.to_owned()),
+            Self::TokenExchange(server) => audience.clone_into(&mut server.subject_audience),
+            Self::JwtBearer(server) => audience.clone_into(&mut server.subject_audience),
+            Self::Template(template) => audience.clone_into(&mut template.audience),
+            Self::Direct(direct) => audience.clone_into(&mut direct.audience),
+        }
+    }
+
+    /// Has its credential made for these scopes, where it has any.
+    pub fn ask_for(&mut self, scopes: &[String]) {
+        match self {
+            Self::Azure(azure) => azure.scopes = scopes.to_vec(),
+            Self::Google(google) => {
+                if let Some(impersonation) = &mut google.impersonation {
+                    impersonation.scopes = scopes.to_vec();
+                }
+                google.scopes = scopes.to_vec();
+            }
+            Self::TokenExchange(server) => server.wanted.scopes = scopes.to_vec(),
+            Self::JwtBearer(server) => server.scopes = scopes.to_vec(),
+            Self::Aws(_) | Self::Template(_) | Self::Direct(_) => {}
+        }
+    }
+
     /// Adds everything that its credential depends on.
     pub fn describe(&self, key: &mut KeyBuilder) {
         key.text("provider", self.name());

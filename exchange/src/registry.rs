@@ -13,6 +13,7 @@ use crate::transport::Transport;
 pub mod acr;
 pub mod ecr;
 pub mod host;
+pub mod jfrog;
 
 pub use host::{RegistryHost, RegistryKind};
 
@@ -36,7 +37,9 @@ impl Registry {
         let endpoint = match host.kind() {
             RegistryKind::Ecr { region, .. } => Some(region.ecr()?),
             RegistryKind::EcrPublic => Some(fixed("https://api.ecr-public.us-east-1.amazonaws.com/")?),
-            RegistryKind::Acr => Some(fixed(&format!("https://{}/", host.as_str()))?),
+            RegistryKind::Acr | RegistryKind::JFrog { .. } => {
+                Some(fixed(&format!("https://{}/", host.as_str()))?)
+            }
             RegistryKind::Google => None,
         };
         Ok(Self { host, endpoint })
@@ -102,10 +105,17 @@ impl Registry {
                 ecr::read(&answer, &self.host, Timestamp::now())
                     .map_err(|error| error.target(endpoint.host()))
             }
+            (RegistryKind::JFrog { region }, CredentialKind::Aws(keys), Some(endpoint)) => {
+                let now = std::time::SystemTime::now();
+                let request = jfrog::request(endpoint, region, keys, now)?;
+                let answer = transport.send(Stage::Registry, request).await?;
+                jfrog::read(&answer, &self.host, Timestamp::now())
+                    .map_err(|error| error.target(endpoint.host()))
+            }
             _ => Err(ExchangeError::configuration("registry-of-another-cloud")
                 .came(&format!("{} for {}", credential.kind_in_words(), self.host.as_str()))
                 .expected("a credential of the registry's own cloud")
-                .remedy("use aws for ECR, azure for ACR, gcp for Artifact Registry")),
+                .remedy("use aws for ECR and JFrog, azure for ACR, gcp for Artifact Registry")),
         }
     }
 }

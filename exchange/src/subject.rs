@@ -14,6 +14,7 @@ use crate::token::UnverifiedToken;
 pub mod ci;
 pub mod file;
 pub mod given;
+pub mod metadata;
 #[cfg(feature = "spiffe")]
 pub mod spiffe;
 pub mod variable;
@@ -21,6 +22,9 @@ pub mod workload;
 
 pub use file::TokenFile;
 pub use given::GivenToken;
+pub use metadata::{CloudMetadata, Machine};
+#[cfg(feature = "spiffe-broker")]
+pub use spiffe::{BrokerApi, BrokerIdentity};
 #[cfg(feature = "spiffe")]
 pub use spiffe::{SpiffeId, WorkloadApi};
 pub use variable::TokenVariable;

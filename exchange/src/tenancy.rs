@@ -21,6 +21,7 @@ use crate::chain::{Chain, Identity, Runner};
 use crate::credential::Credential;
 use crate::error::{Class, ExchangeError, Stage};
 use crate::metrics::{Metrics, Object};
+use crate::provider::Provider;
 use crate::registry::{Registry, RegistryHost};
 use crate::service_account::{ServiceAccountName, ServiceAccounts};
 use crate::subject::ServiceAccountSource;
@@ -51,6 +52,8 @@ pub struct Operation {
     pub service_account: Option<String>,
     /// The registry whose login it needs.
     pub registry: Option<RegistryHost>,
+    /// What the credential is for, where it is not what the operator says for all.
+    pub scopes: Vec<String>,
     /// What it is counted as, where it is counted.
     pub object: Option<Object>,
 }
@@ -131,6 +134,7 @@ impl Tenants {
                 let read = self.cluster.read(&name).await;
                 let account = read.map_err(|error| told_to_whom(error, &name, by_default))?;
                 let provider = self.cloud.resolve(&account, operation.registry.as_ref())?;
+                let provider = narrowed(provider, operation);
                 let identity =
                     Identity { name: annotations::identity_of(&provider), service_account: Some(name) };
                 let source = ServiceAccountSource {
@@ -159,6 +163,7 @@ impl Tenants {
                 .remedy("name a ServiceAccount in the object")
         })?;
         let mut chain = Chain::clone(own);
+        chain.provider = narrowed(chain.provider, operation);
         chain.registry = self.registry(operation)?;
         Ok(Arc::new(chain))
     }
@@ -171,6 +176,14 @@ impl Tenants {
             None => registry,
         }))
     }
+}
+
+/// A provider that is asked for what an operation needs, where it says.
+fn narrowed(mut provider: Provider, operation: &Operation) -> Provider {
+    if !operation.scopes.is_empty() {
+        provider.ask_for(&operation.scopes);
+    }
+    provider
 }
 
 /// A tenant cannot mend what the operator chose for everybody (R0-11).
@@ -195,6 +208,7 @@ mod tests {
             namespace: "team-a".to_owned(),
             service_account: service_account.map(str::to_owned),
             registry: None,
+            scopes: Vec::new(),
             object: None,
         }
     }

@@ -12,6 +12,7 @@ use chancery_exchange::{Credential, CredentialKind};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
+use super::keep::Keep;
 use super::way::Way;
 use crate::output::write_raw;
 use crate::runtime::block_on;
@@ -23,6 +24,8 @@ use crate::runtime::block_on;
 pub struct Args {
     #[command(flatten)]
     way: Way,
+    #[command(flatten)]
+    keep: Keep,
     /// The longest that kubelet keeps a login
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     longest: u64,
@@ -35,7 +38,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let request = Request::parse(&text)?;
     let credential = block_on(1, async {
         let opened = args.way.open_for_kubelet(&request, &Environment::of_process())?;
-        Ok(opened.runner.run(&opened.chain).await?)
+        Ok(args.keep.credential(&opened, Duration::ZERO).await?)
     })?;
     let credential = match args.way.username() {
         Some(username) => as_login(credential, request.host(), username),

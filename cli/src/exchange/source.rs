@@ -9,7 +9,8 @@ use chancery_exchange::error::{Class, Stage};
 use chancery_exchange::service_account::{BoundObject, ServiceAccountName, ServiceAccounts as _};
 use chancery_exchange::subject::ci::{JobToken, Pipeline};
 use chancery_exchange::subject::{
-    Environment, ServiceAccountSource, SpiffeId, TokenFile, TokenVariable, WorkloadApi,
+    BrokerApi, BrokerIdentity, CloudMetadata, Environment, Machine, ServiceAccountSource, SpiffeId,
+    TokenFile, TokenVariable, WorkloadApi,
 };
 use chancery_exchange::transport::Transport;
 use chancery_exchange::{ExchangeError, SubjectTokenSource};
@@ -23,6 +24,8 @@ pub enum SourceChoice {
     Variable(String),
     GitLab,
     Spiffe(Option<SpiffeId>),
+    Metadata(Machine),
+    Broker(ServiceAccountName),
 }
 
 /// What opening a source needs beside its choice.
@@ -34,6 +37,41 @@ pub struct Surroundings<'a> {
     pub token_seconds: u64,
     pub allow_variable: bool,
     pub bound: Option<BoundObject>,
+    pub broker: &'a BrokerArgs,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "SPIFFE's Broker API (--source spiffe-broker)")]
+pub struct BrokerArgs {
+    /// This broker's X.509-SVID, PEM
+    #[arg(long, value_name = "FILE")]
+    broker_svid: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, value_name = "FILE")]
+    broker_key: Option<PathBuf>,
+    /// The authorities of the trust domain, PEM
+    #[arg(long, value_name = "FILE")]
+    broker_bundle: Option<PathBuf>,
+    /// The SPIFFE id of the agent that answers at SPIFFE_BROKER_SOCKET
+    #[arg(long, value_name = "ID")]
+    broker_agent: Option<String>,
+}
+
+impl BrokerArgs {
+    fn identity(&self) -> Result<BrokerIdentity, ExchangeError> {
+        let all = (&self.broker_svid, &self.broker_key, &self.broker_bundle, &self.broker_agent);
+        let (Some(certificate), Some(key), Some(bundle), Some(agent)) = all else {
+            return Err(ExchangeError::configuration("broker-identity")
+                .came("a broker that proves nothing")
+                .expected("--broker-svid, --broker-key, --broker-bundle and --broker-agent"));
+        };
+        Ok(BrokerIdentity {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            bundle: bundle.clone(),
+            agent: agent.parse()?,
+        })
+    }
 }
 
 impl FromStr for SourceChoice {
@@ -50,16 +88,24 @@ impl FromStr for SourceChoice {
             ("github", "") => Ok(Self::Pipeline(Pipeline::GitHub)),
             ("azure-pipelines", "") => Ok(Self::Pipeline(Pipeline::Azure)),
             ("buildkite", "") => Ok(Self::Pipeline(Pipeline::Buildkite)),
+            ("spiffe-broker", name) => {
+                name.parse().map(Self::Broker).map_err(|error: ExchangeError| error.to_string())
+            }
             ("spiffe", "") => Ok(Self::Spiffe(None)),
             ("spiffe", id) => {
                 let id = id.parse().map_err(|error: ExchangeError| error.to_string())?;
                 Ok(Self::Spiffe(Some(id)))
             }
+            ("azure-metadata", client) => {
+                let client = Some(client).filter(|client| !client.is_empty()).map(str::to_owned);
+                Ok(Self::Metadata(Machine::Azure { client }))
+            }
+            ("google-metadata", "") => Ok(Self::Metadata(Machine::Google)),
             ("gitlab", "") => Ok(Self::GitLab),
             ("circleci", "") => Ok(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned())),
             ("bitbucket", "") => Ok(Self::Variable("BITBUCKET_STEP_OIDC_TOKEN".to_owned())),
             _ => Err(format!(
-                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket or env:VARIABLE"
+                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, spiffe-broker:NAMESPACE/NAME, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket, azure-metadata, google-metadata or env:VARIABLE"
             )),
         }
     }
@@ -106,6 +152,14 @@ impl SourceChoice {
             Self::Pipeline(pipeline) => {
                 Arc::new(JobToken::new(pipeline, around.environment, around.transport.clone())?)
             }
+            Self::Metadata(machine) => {
+                Arc::new(CloudMetadata::new(machine, around.environment, around.transport.clone())?)
+            }
+            Self::Broker(name) => {
+                let account = Cluster::open(around.cluster).await?.read(&name).await?;
+                let identity = around.broker.identity()?;
+                Arc::new(BrokerApi::new(around.environment, identity, account, None)?)
+            }
             Self::Spiffe(wanted) => Arc::new(WorkloadApi::new(around.environment, wanted)?),
             Self::ServiceAccount(name) => {
                 let cluster = Cluster::open(around.cluster).await?;
@@ -141,6 +195,9 @@ mod tests {
         assert_eq!("github".parse(), Ok(SourceChoice::Pipeline(Pipeline::GitHub)));
         assert_eq!("buildkite".parse(), Ok(SourceChoice::Pipeline(Pipeline::Buildkite)));
         assert_eq!("spiffe".parse(), Ok(SourceChoice::Spiffe(None)));
+        assert_eq!("google-metadata".parse(), Ok(SourceChoice::Metadata(Machine::Google)));
+        let client = Some("c-1".to_owned());
+        assert_eq!("azure-metadata:c-1".parse(), Ok(SourceChoice::Metadata(Machine::Azure { client })));
         let id = "spiffe://example.org/app";
         assert_eq!(format!("spiffe:{id}").parse(), Ok(SourceChoice::Spiffe(id.parse().ok())));
         assert_eq!("env:TOKEN".parse(), Ok(SourceChoice::Variable("TOKEN".to_owned())));

@@ -9,9 +9,10 @@ use chancery_exchange::cluster::ClusterChoice;
 use chancery_exchange::git::AZURE_DEVOPS;
 use chancery_exchange::kubelet;
 use chancery_exchange::limits::SUBJECT_LIFETIME_SECONDS;
+use chancery_exchange::oauth::{JWT_ASSERTION, JWT_SPIFFE};
 use chancery_exchange::preflight::Strictness;
 use chancery_exchange::provider::aws::partition::{EndpointVariant, operator_sts};
-use chancery_exchange::provider::aws::{self, AwsProvider, Region, RoleArn, SessionLimits, SessionName};
+use chancery_exchange::provider::aws::{self, AwsProvider, RoleArn, SessionLimits, SessionName};
 use chancery_exchange::provider::azure::{self, AzureProvider};
 use chancery_exchange::provider::client::{ClientAuthentication, ClientSecret};
 use chancery_exchange::provider::google::impersonation::{USUAL_LIFETIME, iam_credentials};
@@ -28,11 +29,12 @@ use chancery_exchange::{Chain, ExchangeError, Runner};
 
 use self::flags::{AwsArgs, AzureArgs, GoogleArgs, ServerArgs, Target};
 use self::template::TemplateArgs;
-use super::source::{SourceChoice, Surroundings, unchosen};
+use super::source::{BrokerArgs, SourceChoice, Surroundings, unchosen};
 use crate::given;
 
 mod annotated;
 mod flags;
+mod registry;
 mod template;
 
 #[derive(clap::Args)]
@@ -40,8 +42,9 @@ pub struct Way {
     /// Who exchanges the token
     #[arg(long, value_enum)]
     to: Target,
-    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, github, gitlab, azure-pipelines,
-    /// buildkite, circleci, bitbucket, env:VARIABLE. Otherwise what the environment says
+    /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID,
+    /// spiffe-broker:NAMESPACE/NAME, github, gitlab, azure-pipelines,
+    /// buildkite, circleci, bitbucket, azure-metadata[:CLIENT], google-metadata, env:VARIABLE. Otherwise what the environment says
     #[arg(long)]
     source: Option<SourceChoice>,
     /// Take a token from a variable outside of a pipeline, where every child and debugger sees it
@@ -93,6 +96,8 @@ pub struct Way {
     server: ServerArgs,
     #[command(flatten)]
     template: TemplateArgs,
+    #[command(flatten)]
+    broker: BrokerArgs,
 }
 
 impl Way {
@@ -122,12 +127,7 @@ impl Way {
     /// The chain, and what runs it.
     pub async fn open(&self, environment: &Environment) -> anyhow::Result<Opened> {
         let transport = self.transport()?;
-        // The login of a template is for any registry; the others know those of their cloud.
-        let known = self.registry.as_deref().filter(|_| self.to != Target::Template);
-        let registry: Option<RegistryHost> = known.map(str::parse).transpose()?;
-        if let Some(registry) = &registry {
-            self.to.suits(registry)?;
-        }
+        let registry = self.registry_host(self.registry.as_deref(), environment)?;
         let provider = self.provider(environment, registry.as_ref())?;
         let source = self
             .source
@@ -147,6 +147,7 @@ impl Way {
             token_seconds: self.token_lifetime,
             allow_variable: self.allow_env_token,
             bound: self.bind_pod.as_deref().map(bound_pod),
+            broker: &self.broker,
         };
         let source = source.open(&around).await?;
         let identity = Identity { name: identity_of(&provider), service_account: None };
@@ -166,7 +167,11 @@ impl Way {
         let transport = self.transport()?;
         let (registry, provider) = match self.to {
             Target::Aws | Target::Azure | Target::Gcp => {
-                let host = chancery_exchange::registry::of_image(&request.image)?;
+                let host = match self.aws.jfrog {
+                    true => self.registry_host(Some(request.host()), environment)?,
+                    false => Some(chancery_exchange::registry::of_image(&request.image)?),
+                };
+                let Some(host) = host else { return Err(needed("--registry", "a host").into()) };
                 self.to.suits(&host)?;
                 let provider = match self.cloud(environment)? {
                     Some(cloud) => cloud.resolve(&request.account, Some(&host))?,
@@ -194,6 +199,7 @@ impl Way {
     fn expect(&self, chain: &mut Chain) {
         chain.expectation.issuer.clone_from(&self.expect_issuer);
         chain.expectation.subject.clone_from(&self.expect_subject);
+        chain.expectation.by_trust_domain |= self.server.by_trust_domain;
         if self.strict {
             chain.expectation.strictness = Strictness::Strict;
         }
@@ -204,6 +210,12 @@ impl Way {
         environment: &Environment,
         registry: Option<&RegistryHost>,
     ) -> anyhow::Result<Provider> {
+        if self.server.by_trust_domain && !matches!(self.to, Target::Direct | Target::ClientAssertion) {
+            return Err(ExchangeError::configuration("by-trust-domain")
+                .came("--by-trust-domain with a target that finds the keys by `iss`")
+                .expected("--to direct or client-assertion")
+                .into());
+        }
         Ok(match self.to {
             Target::Aws => Provider::Aws(Box::new(self.aws_provider(environment, registry)?)),
             Target::Azure => Provider::Azure(Box::new(self.azure_provider(environment, registry)?)),
@@ -211,8 +223,12 @@ impl Way {
             Target::TokenExchange => Provider::TokenExchange(Box::new(self.token_exchange()?)),
             Target::JwtGrant => self.jwt_bearer(JwtRole::Grant(self.client()?))?,
             Target::ClientAssertion => {
+                let kind = if self.server.by_trust_domain { JWT_SPIFFE } else { JWT_ASSERTION };
                 let client_id = self.azure.client_id.clone();
-                self.jwt_bearer(JwtRole::Client(ClientAssertion { client_id, ..ClientAssertion::default() }))?
+                self.jwt_bearer(JwtRole::Client(ClientAssertion {
+                    assertion_type: kind.to_owned(),
+                    client_id,
+                }))?
             }
             Target::Template => Provider::Template(Box::new(self.template(self.registry.as_deref())?)),
             Target::Direct => {
@@ -230,16 +246,7 @@ impl Way {
         registry: Option<&RegistryHost>,
     ) -> anyhow::Result<AwsProvider> {
         let variable = |flag: &Option<String>, name| flag.clone().or_else(|| environment.text(name));
-        let region =
-            variable(&self.aws.region, "AWS_REGION").or_else(|| environment.text("AWS_DEFAULT_REGION"));
-        let of_registry = registry.and_then(|registry| match registry.kind() {
-            chancery_exchange::registry::RegistryKind::Ecr { region, .. } => Some(region.as_str().to_owned()),
-            _ => None,
-        });
-        let region = region
-            .or(of_registry)
-            .ok_or_else(|| needed("AWS_REGION", "the region, also with --sts-endpoint"))?;
-        let region: Region = region.parse()?;
+        let region = self.aws_region(environment, registry)?;
         let role = variable(&self.aws.role_arn, "AWS_ROLE_ARN");
         let role = match (role, &self.aws.sts_endpoint) {
             (Some(role), Some(_)) => Some(RoleArn::of_server(&role)?),

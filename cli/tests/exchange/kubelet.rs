@@ -68,6 +68,28 @@ fn kep_4412_a_template_logs_in_where_the_registry_has_an_endpoint_of_its_own() {
 }
 
 #[test]
+fn kep_4412_a_folder_keeps_logins_between_calls_for_one_service_account_each() {
+    let token = json!({ "token": "registry-token", "expires_in": 3000 }).to_string();
+    let scene = Scene::new("", 200, token);
+    let folder = scene.path("cache");
+    let mut arguments = vec!["--to", "template", "--preset", "quay", "--server", &scene.url];
+    arguments.extend(["--username", "org+robot", "--cache-on-disk", "--cache-dir", folder.to_str().unwrap()]);
+    let mut asked = request("quay.example/org/app", &scene.url);
+    for exchanges in [1, 1] {
+        let output = call(&scene, &arguments, &asked);
+        assert!(output.status.success(), "{}", error(&output));
+        assert!(out(&output).contains("registry-token"));
+        assert_eq!(scene.asked(), exchanges, "each image is pulled by another process");
+    }
+    let anew = json!({
+        "kubernetes.io": { "namespace": "team-a", "serviceaccount": { "name": "app", "uid": "another" } },
+    });
+    asked["serviceAccountToken"] = token_of(&scene.url, 600, &anew).into();
+    assert!(call(&scene, &arguments, &asked).status.success());
+    assert_eq!(scene.asked(), 2, "a ServiceAccount that was made anew is another");
+}
+
+#[test]
 fn kep_4412_without_a_token_or_an_identity_kubelet_is_told_what_is_missing() {
     let scene = Scene::with_keys();
     let image = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/app";

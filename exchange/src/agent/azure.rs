@@ -12,7 +12,7 @@ use super::reply::{self, Reply};
 use crate::chain::Chain;
 use crate::credential::{Credential, CredentialKind};
 use crate::error::ExchangeError;
-use crate::provider::{AzureProvider, Provider};
+use crate::provider::AzureProvider;
 
 /// Where instance metadata gives tokens.
 pub(super) const METADATA: &str = "/metadata/identity/oauth2/token";
@@ -84,9 +84,7 @@ impl Identity {
             return refused(403, "invalid_resource", &words);
         }
         let mut chain = chain.clone();
-        if let Provider::Azure(azure) = &mut chain.provider {
-            azure.scopes = vec![format!("{resource}{DEFAULT}")];
-        }
+        chain.provider.ask_for(&[format!("{resource}{DEFAULT}")]);
         Asked::Credential(Box::new(chain), write)
     }
 }

@@ -105,12 +105,7 @@ impl Machine {
         }
         let wanted: Vec<String> = wanted.into_iter().map(str::to_owned).collect();
         let mut chain = chain.clone();
-        if let Provider::Google(google) = &mut chain.provider {
-            if let Some(impersonation) = &mut google.impersonation {
-                impersonation.scopes.clone_from(&wanted);
-            }
-            google.scopes = wanted;
-        }
+        chain.provider.ask_for(&wanted);
         Asked::Credential(Box::new(chain), write)
     }
 

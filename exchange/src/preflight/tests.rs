@@ -116,6 +116,21 @@ fn w_11_a_token_that_opens_the_api_server_goes_nowhere_else() {
 }
 
 #[test]
+fn a_jwt_svid_without_an_issuer_is_for_whoever_knows_its_trust_domain() {
+    let mut svid = claims();
+    svid["sub"] = json!("spiffe://example.org/ns/a/sa/b");
+    svid.as_object_mut().unwrap().remove("iss");
+    let svid = token(&json!({ "alg": "RS256", "kid": "k" }), &svid);
+    let error = refusal(&svid, &expectation());
+    assert!(error.to_string().contains("`jwt_issuer`"), "{error}");
+    let bundle = Expectation { by_trust_domain: true, ..expectation() };
+    assert!(check(&svid, &bundle, now()).is_passed());
+    let named = Expectation { issuer: Some("https://id.example".to_owned()), ..bundle.clone() };
+    assert!(refusal(&svid, &named).to_string().contains("`iss`"));
+    assert!(!check(&with("iss", Value::Null), &bundle, now()).is_passed(), "others need it everywhere");
+}
+
+#[test]
 fn e09_times_say_which_clock_is_wrong() {
     let late = refusal(&with("exp", json!(NOW - 300)), &expectation());
     assert_eq!(late.class(), Class::Expired);

@@ -9,7 +9,7 @@ use super::client::ClientAuthentication;
 use crate::credential::Credential;
 use crate::error::ExchangeError;
 use crate::key::KeyBuilder;
-use crate::oauth::{self, JWT_ASSERTION, JWT_BEARER};
+use crate::oauth::{self, JWT_ASSERTION, JWT_BEARER, JWT_SPIFFE};
 use crate::preflight::Expectation;
 use crate::token::UnverifiedToken;
 
@@ -39,7 +39,7 @@ pub enum JwtRole {
 /// How a client's assertion is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAssertion {
-    /// `client_assertion_type`; SPIFFE's draft has one of its own.
+    /// `client_assertion_type`: [`JWT_ASSERTION`], or [`JWT_SPIFFE`] where the server knows clients by their SPIFFE ids.
     pub assertion_type: String,
     /// `client_id`, where the server wants it beside the assertion.
     pub client_id: Option<String>,
@@ -54,7 +54,13 @@ impl Default for ClientAssertion {
 impl JwtBearer {
     /// What the server expects of a token.
     pub fn expectation(&self) -> Expectation {
-        Expectation { audiences: vec![self.subject_audience.clone()], ..Expectation::default() }
+        let by_trust_domain =
+            matches!(&self.role, JwtRole::Client(client) if client.assertion_type == JWT_SPIFFE);
+        Expectation {
+            audiences: vec![self.subject_audience.clone()],
+            by_trust_domain,
+            ..Expectation::default()
+        }
     }
 
     /// Adds everything that the token depends on.

@@ -106,6 +106,8 @@ pub fn server(
         None => Ok(own),
         Some(asked) => match own.admit(&as_url(asked)) {
             Ok(_) => Ok(own),
+            // A rule without a host is one for any.
+            Err(elsewhere) if allowed.is_empty() => Err(refused(elsewhere)),
             Err(_) => {
                 Endpoint::parse(&as_url(asked), &EndpointRule::hosts(allowed.to_vec()).without_loopback())
                     .map_err(refused)

@@ -45,6 +45,11 @@ pub enum RegistryKind {
     Acr,
     /// Google's Artifact Registry, and Container Registry before it.
     Google,
+    /// JFrog's, which takes a role of AWS. No host tells that it is one.
+    JFrog {
+        /// The region whose STS says who the role is.
+        region: Region,
+    },
 }
 
 impl RegistryHost {
@@ -58,10 +63,24 @@ impl RegistryHost {
         &self.kind
     }
 
+    /// A registry of JFrog's that takes roles of AWS.
+    ///
+    /// # Errors
+    /// When it is no host, or one of a cloud's own registry.
+    pub fn of_jfrog(text: &str, region: Region) -> Result<Self, ExchangeError> {
+        let host = bare(text);
+        if !is_host(host) || !host.contains('.') || kind(host).is_some() {
+            return Err(ExchangeError::configuration("registry-unknown")
+                .came(&format!("{text:?} as the host of JFrog"))
+                .expected("a host in lower case and without a port, as example.jfrog.io"));
+        }
+        Ok(Self { host: host.to_owned(), kind: RegistryKind::JFrog { region } })
+    }
+
     /// The name of the provider that gives the credential for it.
     pub fn provider(&self) -> &'static str {
         match self.kind {
-            RegistryKind::Ecr { .. } | RegistryKind::EcrPublic => "aws",
+            RegistryKind::Ecr { .. } | RegistryKind::EcrPublic | RegistryKind::JFrog { .. } => "aws",
             RegistryKind::Acr => "azure",
             RegistryKind::Google => "gcp",
         }
@@ -73,17 +92,24 @@ impl FromStr for RegistryHost {
 
     /// Reads a host as docker gives it: alone, or as the URL `https://HOST`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let host = text.strip_prefix("https://").unwrap_or(text);
-        let host = host.strip_suffix('/').unwrap_or(host);
-        let legal =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-        let whole = host.len() <= 253 && host.bytes().all(legal) && host.split('.').all(is_label);
-        let kind = if whole { kind(host) } else { None };
+        let host = bare(text);
+        let kind = if is_host(host) { kind(host) } else { None };
         match kind {
             Some(kind) => Ok(Self { host: host.to_owned(), kind }),
             None => Err(unknown(text)),
         }
     }
+}
+
+/// A host without what makes a URL of it.
+fn bare(text: &str) -> &str {
+    let host = text.strip_prefix("https://").unwrap_or(text);
+    host.strip_suffix('/').unwrap_or(host)
+}
+
+fn is_host(host: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    host.len() <= 253 && host.bytes().all(legal) && host.split('.').all(is_label)
 }
 
 /// What is no registry that is known here.

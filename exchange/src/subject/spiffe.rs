@@ -28,16 +28,18 @@ use crate::key::KeyBuilder;
 use crate::limits;
 use crate::token::UnverifiedToken;
 
+#[cfg(feature = "spiffe-broker")]
+pub mod broker;
 pub mod id;
 pub mod socket;
 
+#[cfg(feature = "spiffe-broker")]
+pub use broker::{BrokerApi, BrokerIdentity};
 pub use id::SpiffeId;
 pub use socket::WorkloadSocket;
 
 /// Where an agent listens (SPIFFE Workload Endpoint, section 4).
 const VARIABLE: &str = "SPIFFE_ENDPOINT_SOCKET";
-/// Without it an agent answers nobody: a request that a browser or a proxy was talked into has no such header.
-const HEADER: &str = "workload.spiffe.io";
 
 /// JWT-SVIDs of an agent on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,11 +94,11 @@ impl WorkloadApi {
         match &self.socket {
             WorkloadSocket::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| self.unreached(&error))?;
-                call(stream, request).await
+                FETCH.call(stream, request).await.map_err(|status| refused(&status))
             }
             WorkloadSocket::Loopback(address) => {
                 let stream = TcpStream::connect(address).await.map_err(|error| self.unreached(&error))?;
-                call(stream, request).await
+                FETCH.call(stream, request).await.map_err(|status| refused(&status))
             }
         }
     }
@@ -112,15 +114,15 @@ impl WorkloadApi {
             .expected("SPIFFE's agent listening there")
             .remedy("start the agent on this machine, mount its socket, and let this user connect to it")
     }
+}
 
+impl JwtSvidResponse {
     /// The SVID that was wanted, or else the first.
-    fn choose(&self, given: JwtSvidResponse) -> Result<UnverifiedToken, ExchangeError> {
-        let wanted = self.wanted.as_ref().map(ToString::to_string);
-        let fits = |svid: &JwtSvid| wanted.as_ref().is_none_or(|wanted| svid.spiffe_id == *wanted);
-        let mut given = given;
-        let parsed = given.svids.iter().find(|svid| fits(svid)).map(|svid| {
+    fn choose(mut self, wanted: Option<&SpiffeId>, origin: &str) -> Result<UnverifiedToken, ExchangeError> {
+        let fits = |svid: &JwtSvid| wanted.is_none_or(|wanted| svid.spiffe_id == wanted.as_str());
+        let parsed = self.svids.iter().find(|svid| fits(svid)).map(|svid| {
             let id: SpiffeId = svid.spiffe_id.parse()?;
-            let token = UnverifiedToken::parse(&svid.svid).map_err(|error| error.at(&self.origin()))?;
+            let token = UnverifiedToken::parse(&svid.svid).map_err(|error| error.at(origin))?;
             let subject = token.claims().sub.as_deref().unwrap_or_default();
             if subject != id.as_str() {
                 return Err(failure(Class::Permanent, "svid-of-another-identity")
@@ -130,40 +132,67 @@ impl WorkloadApi {
             }
             Ok(token)
         });
-        given.svids.iter_mut().for_each(|svid| svid.svid.zeroize());
+        self.svids.iter_mut().for_each(|svid| svid.svid.zeroize());
         parsed.unwrap_or_else(|| {
             Err(failure(Class::Source, "workload-api-no-identity")
                 .came("an answer without the identity")
-                .expected(wanted.unwrap_or_else(|| "at least one JWT-SVID".to_owned()))
+                .expected(wanted.map_or_else(|| "at least one JWT-SVID".to_owned(), ToString::to_string))
                 .remedy("register the workload at its SPIFFE server with this id"))
         })
     }
 }
 
-/// One call on a connection of its own.
-async fn call<S>(stream: S, request: JwtSvidRequest) -> Result<JwtSvidResponse, ExchangeError>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let (sender, connection) = http2::handshake::<_, _, Body>(TokioExecutor::new(), TokioIo::new(stream))
-        .await
-        .map_err(|error| {
-            failure(Class::Transient, "workload-api-unreached")
-                .came(&error.to_string())
-                .remedy("check that SPIFFE's agent listens at the socket")
-        })?;
-    // It ends with the last sender.
-    let connection = tokio::spawn(connection);
-    let service = tower::service_fn(move |request| sender.clone().send_request(request));
-    let origin = http::Uri::from_static("http://localhost");
-    let mut client = Grpc::with_origin(service, origin).max_decoding_message_size(limits::ANSWER);
-    let mut request = Request::new(request);
-    request.metadata_mut().insert(HEADER, MetadataValue::from_static("true"));
-    let path = http::uri::PathAndQuery::from_static("/SpiffeWorkloadAPI/FetchJWTSVID");
-    let codec = ProstCodec::<JwtSvidRequest, JwtSvidResponse>::default();
-    let answer = client.unary(request, path, codec).await;
-    connection.abort();
-    answer.map(tonic::Response::into_inner).map_err(|status| refused(&status))
+/// A call that is answered with JWT-SVIDs.
+struct Call {
+    path: &'static str,
+    /// Without it nobody is answered: a request that a browser or a proxy was talked into has no such header.
+    header: &'static str,
+}
+
+const FETCH: Call = Call { path: "/SpiffeWorkloadAPI/FetchJWTSVID", header: "workload.spiffe.io" };
+
+impl Call {
+    /// The answer, on a connection of its own.
+    async fn call<S, R>(&self, stream: S, request: R) -> Result<JwtSvidResponse, Status>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        R: prost::Message + 'static,
+    {
+        let (sender, connection) = http2::handshake::<_, _, Body>(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        // It ends with the last sender.
+        let connection = tokio::spawn(connection);
+        let service = tower::service_fn(move |request| sender.clone().send_request(request));
+        let origin = http::Uri::from_static("http://localhost");
+        let mut client = Grpc::with_origin(service, origin).max_decoding_message_size(limits::ANSWER);
+        let mut request = Request::new(request);
+        request.metadata_mut().insert(self.header, MetadataValue::from_static("true"));
+        let path = http::uri::PathAndQuery::from_static(self.path);
+        let answer = client.unary(request, path, ProstCodec::<R, JwtSvidResponse>::default()).await;
+        connection.abort();
+        answer.map(tonic::Response::into_inner)
+    }
+}
+
+/// An answer within its time.
+async fn within<T>(
+    place: &str,
+    answer: impl Future<Output = Result<T, ExchangeError>>,
+) -> Result<T, ExchangeError> {
+    let limit: Duration = limits::WORKLOAD_API;
+    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+        Err(failure(Class::Transient, "workload-api-unreached")
+            .came(&format!("no answer of {place} within {} s", limit.as_secs()))
+            .remedy("look into the agent's log"))
+    })
+}
+
+fn without_audience() -> ExchangeError {
+    ExchangeError::configuration("audience-missing")
+        .came("no audience")
+        .expected("one, which a JWT-SVID must have")
+        .remedy("name it, as --audience")
 }
 
 fn failure(class: Class, code: &'static str) -> ExchangeError {
@@ -214,17 +243,9 @@ impl SubjectTokenSource for WorkloadApi {
 
     async fn token(&self, audience: &str) -> Result<UnverifiedToken, ExchangeError> {
         if audience.is_empty() {
-            return Err(ExchangeError::configuration("audience-missing")
-                .came("no audience")
-                .expected("one, which a JWT-SVID must have")
-                .remedy("name it, as --audience"));
+            return Err(without_audience());
         }
-        let limit: Duration = limits::WORKLOAD_API;
-        let given = tokio::time::timeout(limit, self.fetch(audience)).await.unwrap_or_else(|_| {
-            Err(failure(Class::Transient, "workload-api-unreached")
-                .came(&format!("no answer of {} within {} s", self.socket, limit.as_secs()))
-                .remedy("look into the agent's log"))
-        })?;
-        self.choose(given)
+        let given = within(&self.socket.to_string(), self.fetch(audience)).await?;
+        given.choose(self.wanted.as_ref(), &self.origin())
     }
 }

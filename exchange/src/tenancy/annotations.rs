@@ -163,7 +163,7 @@ fn aws(
 
 fn region_of(configured: Option<&Region>, registry: Option<&RegistryHost>) -> Result<Region, ExchangeError> {
     match (registry.map(RegistryHost::kind), configured) {
-        (Some(RegistryKind::Ecr { region, .. }), _) => Ok(region.clone()),
+        (Some(RegistryKind::Ecr { region, .. } | RegistryKind::JFrog { region }), _) => Ok(region.clone()),
         (Some(RegistryKind::EcrPublic), _) => "us-east-1".parse(),
         (_, Some(region)) => Ok(region.clone()),
         (_, None) => Err(ExchangeError::configuration("aws-region")

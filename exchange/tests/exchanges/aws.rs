@@ -284,3 +284,54 @@ async fn f18_ecr_public_is_asked_in_its_own_way() {
         assert_eq!((login.host.as_str(), login.password.expose()), (host, "public"));
     }
 }
+
+/// JFrog, which makes the request that the head of this one is signed for.
+pub fn jfrog(call: &crate::fake::Call) -> Reply {
+    let header = |name: &str| call.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+    let signed = header("authorization");
+    let proven = signed.contains("Credential=ASIAEXAMPLE/")
+        && signed.contains("/eu-central-1/sts/aws4_request")
+        && signed.contains("SignedHeaders=host;x-amz-date;x-amz-security-token")
+        && header("x-amz-security-token") == "SESSION"
+        && header("x-amz-region-set") == "eu-central-1"
+        && header("x-amz-date").len() == 16;
+    let body: serde_json::Value = serde_json::from_slice(&call.body).unwrap();
+    assert_eq!((&body, call.method.as_str()), (&json!({ "expires_in": 3600 }), "POST"));
+    match proven && call.uri == "/access/api/v1/aws/token?region=eu-central-1" {
+        true => {
+            Reply::json(200, &json!({ "access_token": "jf-token", "username": "puller", "expires_in": 3600 }))
+        }
+        false => {
+            Reply::json(401, &json!({ "errors": [{ "code": "UNAUTHORIZED", "message": "no identity" }] }))
+        }
+    }
+}
+
+pub fn jfrog_registry(fake: &Fake) -> Registry {
+    use chancery_exchange::registry::RegistryHost;
+    let host = RegistryHost::of_jfrog("example.jfrog.io", "eu-central-1".parse().unwrap()).unwrap();
+    Registry::new(host).unwrap().at(operator_sts(&fake.url).unwrap())
+}
+
+#[tokio::test]
+async fn a08_jfrog_takes_a_role_by_a_request_that_it_makes_itself() {
+    let (sts, jfrog) = (Fake::start(sts).await, Fake::start(jfrog).await);
+    let mut chain = chain(&sts.url, Given::new([token(&claims(AUDIENCE))]));
+    chain.registry = Some(jfrog_registry(&jfrog));
+    let credential = runner().run(&chain).await.unwrap();
+    let CredentialKind::Registry(login) = &credential.kind else { panic!() };
+    assert_eq!(
+        (login.host.as_str(), login.username.as_str(), login.password.expose()),
+        ("example.jfrog.io", "puller", "jf-token")
+    );
+    assert!((3590..=3600).contains(&credential.lifetime().as_secs()));
+    let sent = format!("{:?}", jfrog.calls());
+    assert!(!sent.contains("SECRET&KEY") && !sent.contains("eyJ"), "neither key nor token goes to JFrog");
+    let nobody = json!({ "access_token": "x", "username": "anonymous", "expires_in": 60 });
+    jfrog.script([Reply::json(200, &nobody)]);
+    assert_eq!(runner().run(&chain).await.unwrap_err().code(), "answer-unreadable");
+    jfrog.script([Reply::json(403, &json!({ "errors": [{ "message": "role is bound to nobody" }] }))]);
+    let error = runner().run(&chain).await.unwrap_err();
+    assert_eq!(error.code(), "registry-access-denied");
+    assert!(error.to_string().contains("aws/iam_role"), "{error}");
+}

@@ -12,8 +12,14 @@
 
 #[cfg(feature = "agent")]
 mod agent;
+#[cfg(feature = "agent")]
+mod argocd;
 mod aws;
 mod azure;
+#[cfg(all(feature = "azure-sdk", feature = "google-sdk"))]
+mod bridges;
+#[cfg(feature = "spiffe-broker")]
+mod broker;
 #[cfg(feature = "kube")]
 mod cluster;
 mod corpus;
@@ -22,6 +28,7 @@ mod fake;
 mod google;
 mod keys;
 mod matrix;
+mod metadata;
 mod parsers;
 mod pipelines;
 mod secrets;

@@ -24,9 +24,25 @@ use crate::fake::{Fake, Reply};
 type Trace = Arc<Mutex<Vec<String>>>;
 
 /// A cluster whose ServiceAccounts a test changes.
-struct Cluster {
+pub struct Cluster {
     accounts: Mutex<BTreeMap<String, ServiceAccount>>,
     trace: Trace,
+}
+
+impl Cluster {
+    pub fn of<const N: usize>(accounts: [(String, ServiceAccount); N]) -> Self {
+        Self { accounts: Mutex::new(BTreeMap::from(accounts)), trace: Trace::default() }
+    }
+
+    /// What it was asked since it was last looked.
+    pub fn trace(&self) -> Vec<String> {
+        std::mem::take(&mut *self.trace.lock().unwrap())
+    }
+
+    /// Every ServiceAccount is deleted.
+    pub fn forget(&self) {
+        self.accounts.lock().unwrap().clear();
+    }
 }
 
 #[async_trait]
@@ -60,8 +76,17 @@ struct World {
 }
 
 fn account(name: &str, uid: &str, role: &str) -> (String, ServiceAccount) {
-    let annotations = BTreeMap::from([(ROLE_ARN.to_owned(), role.to_owned())]);
-    (name.to_owned(), ServiceAccount { name: name.parse().unwrap(), uid: uid.to_owned(), annotations })
+    let (name, account) = annotated(name, &[(ROLE_ARN, role)]);
+    (name, ServiceAccount { uid: uid.to_owned(), ..account })
+}
+
+pub fn annotated(name: &str, annotations: &[(&str, &str)]) -> (String, ServiceAccount) {
+    let annotations =
+        annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    (
+        name.to_owned(),
+        ServiceAccount { name: name.parse().unwrap(), uid: format!("uid of {name}"), annotations },
+    )
 }
 
 /// A world with one ServiceAccount, whose STS gives keys to whoever comes with a good token.
@@ -93,8 +118,9 @@ async fn world() -> World {
     World { sts, cluster, trace, tenants }
 }
 
-fn operation(service_account: Option<&str>) -> Operation {
+pub fn operation(service_account: Option<&str>) -> Operation {
     Operation {
+        scopes: Vec::new(),
         namespace: "team-a".to_owned(),
         service_account: service_account.map(str::to_owned),
         registry: None,

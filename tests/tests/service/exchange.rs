@@ -21,6 +21,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
+use crate::argocd::repositories_of_argo_cd_log_in_by_their_projects;
 use crate::ring::Ring;
 
 pub const ISSUER: &str = "/cluster-a";
@@ -272,5 +273,5 @@ async fn a_token_opens_a_second_cluster_through_a_credential_plugin() -> Result<
     let stranger = user("someone-else").await;
     let refusal = stranger.map_err(|error| format!("{error:#}")).err().context("a stranger was let in")?;
     ensure!(refusal.contains("401") || refusal.contains("Unauthorized"), "{refusal}");
-    Ok(())
+    repositories_of_argo_cd_log_in_by_their_projects(&stage.cluster, &stage.dir).await
 }

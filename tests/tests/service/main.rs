@@ -1,5 +1,6 @@
 //! The service as its operator and its relying parties meet it.
 
+mod argocd;
 mod closed_loop;
 mod command_line;
 mod documents;

@@ -67,6 +67,9 @@ pub(super) struct AwsArgs {
     /// A policy that narrows the session
     #[arg(long, value_name = "FILE")]
     pub(super) session_policy: Option<PathBuf>,
+    /// --registry is JFrog's, which takes the role: a user of it is bound to the role's ARN
+    #[arg(long)]
+    pub(super) jfrog: bool,
     /// Ask this STS instead of the region's
     #[arg(long, value_name = "URL")]
     pub(super) sts_endpoint: Option<String>,
@@ -121,6 +124,10 @@ pub(super) struct ServerArgs {
     /// The client's secret, sent by HTTP Basic
     #[arg(long, value_name = "FILE")]
     pub(super) client_secret_file: Option<PathBuf>,
+    /// The other side knows workloads by their SPIFFE ids and verifies JWT-SVIDs by their trust domain's keys, so that they
+    /// need no `iss`; an assertion is sent as `jwt-spiffe`. With --to direct and client-assertion
+    #[arg(long)]
+    pub(super) by_trust_domain: bool,
     /// The resource is an API server, whose own audience the token may have
     #[arg(long)]
     pub(super) api_server: bool,

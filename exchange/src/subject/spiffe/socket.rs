@@ -44,7 +44,7 @@ impl FromStr for WorkloadSocket {
             ExchangeError::configuration("workload-api-socket")
                 .came(&format!("{text:?}"))
                 .expected("unix:///PATH, or tcp://127.0.0.1:PORT on this machine")
-                .remedy("correct SPIFFE_ENDPOINT_SOCKET")
+                .remedy("correct SPIFFE_ENDPOINT_SOCKET, or SPIFFE_BROKER_SOCKET")
         })
     }
 }

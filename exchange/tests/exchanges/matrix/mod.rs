@@ -190,7 +190,7 @@ async fn e16_every_source_with_every_target_in_every_condition() {
     for condition in CONDITIONS {
         // Who never answers is waited for by many at once, as far as a process may have files open; the others are not to
         // wait for each other's processor.
-        let most = if condition == Hangs { 53 } else { 16 };
+        let most = if condition == Hangs { 64 } else { 16 };
         let mut cells = JoinSet::new();
         let mut came = Vec::new();
         for &source in Source::ALL {

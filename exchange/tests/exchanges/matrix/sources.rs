@@ -8,7 +8,7 @@ use chancery_exchange::service_account::{
     ServiceAccount, ServiceAccountName, ServiceAccounts, TokenRequest, refused,
 };
 use chancery_exchange::subject::ci::Pipeline;
-use chancery_exchange::subject::{Environment, ServiceAccountSource, TokenFile, TokenVariable};
+use chancery_exchange::subject::{Environment, Machine, ServiceAccountSource, TokenFile, TokenVariable};
 use chancery_exchange::{ExchangeError, SubjectTokenSource, UnverifiedToken};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use super::Condition;
 use super::targets::Target;
 use crate::fake::Fake;
 use crate::fake::issuer::{SUBJECT, claims, forged, now, token};
-use crate::pipelines;
+use crate::{metadata, pipelines};
 
 /// Where a token comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub enum Source {
     Buildkite,
     AzurePipelines,
     GitLab,
+    Metadata,
 }
 
 impl Source {
@@ -41,6 +42,7 @@ impl Source {
         Self::Buildkite,
         Self::AzurePipelines,
         Self::GitLab,
+        Self::Metadata,
     ];
 
     /// Whether its tokens can be for a target.
@@ -109,6 +111,11 @@ impl Platform {
                 };
                 let source = pipelines::job(pipeline, &pipelines::environment(&fake, "permission"));
                 Self { source: Arc::new(source), _kept: vec![Box::new(fake)] }
+            }
+            Source::Metadata => {
+                let fake = Fake::start(move |call| metadata::answer(call, &mint)).await;
+                let machine = Machine::Azure { client: Some("client-1".to_owned()) };
+                Self { source: Arc::new(metadata::source(machine, &fake)), _kept: vec![Box::new(fake)] }
             }
             Source::GitLab => Self { source: Arc::new(Job(condition)), _kept: Vec::new() },
         }

@@ -34,6 +34,7 @@ pub enum Target {
     ArtifactRegistry,
     Quay,
     JFrog,
+    JFrogOfAws,
     OctoSts,
     Vault,
     TokenExchange,
@@ -43,7 +44,7 @@ pub enum Target {
 }
 
 impl Target {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Sts,
         Self::Ecr,
         Self::Entra,
@@ -53,6 +54,7 @@ impl Target {
         Self::ArtifactRegistry,
         Self::Quay,
         Self::JFrog,
+        Self::JFrogOfAws,
         Self::OctoSts,
         Self::Vault,
         Self::TokenExchange,
@@ -88,6 +90,13 @@ pub async fn open(target: Target, source: Arc<dyn SubjectTokenSource>) -> Opened
             let registry = Registry::new(aws::HOST.parse().unwrap()).unwrap();
             opened.chain.registry = Some(registry.at(operator_sts(&ecr.url).unwrap()));
             opened.servers.push(ecr);
+            opened
+        }
+        Target::JFrogOfAws => {
+            let mut opened = of(Fake::start(sts).await, |url| aws::chain(url, source));
+            let jfrog = Fake::start(aws::jfrog).await;
+            opened.chain.registry = Some(aws::jfrog_registry(&jfrog));
+            opened.servers.push(jfrog);
             opened
         }
         Target::Acr => {

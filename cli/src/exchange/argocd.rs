@@ -1,0 +1,130 @@
+//! `chancery exchange argocd`: the logins of Argo CD's repositories, for repo-servers that hold no identity themselves.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chancery_cluster::socket::SocketConfig;
+use chancery_exchange::Runner;
+use chancery_exchange::agent::{Door, Place};
+use chancery_exchange::argocd::resolver::{Places, Resolver};
+use chancery_exchange::argocd::{Endpoints, Settings};
+use chancery_exchange::cache::{Cache, CacheOptions, Purge};
+use chancery_exchange::cluster::{Cluster, ClusterChoice};
+use chancery_exchange::provider::aws::partition::operator_sts;
+use chancery_exchange::subject::Environment;
+use chancery_exchange::transport::{Transport, TransportOptions};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::given;
+use crate::output::say;
+use crate::runtime::block_on;
+use crate::signals::Signals;
+
+/// How long the process may take to end once it was told to: connections have 12 s of it.
+const STOPPING: Duration = Duration::from_secs(20);
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "GET /v1/repositories/SECRET on the socket answers with the user and the password of a repository whose Secret has\nworkloadIdentityProvider, by the ServiceAccount argocd-project-PROJECT or argocd-global; of any other repository with\n`static`. SIGHUP has it forget every login. What it needs by RBAC is in docs/exchange.md."
+)]
+pub struct Args {
+    /// Listen on this unix socket
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// The group that may connect beside this user
+    #[arg(long, value_name = "GROUP")]
+    socket_group: Option<String>,
+    /// Argo CD's namespace
+    #[arg(long, value_name = "NAME", default_value = "argocd")]
+    namespace: String,
+    /// The kubeconfig by which the cluster is reached; otherwise this is a pod
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context in it
+    #[arg(long)]
+    context: Option<String>,
+    /// A PEM file of certificate authorities to believe beside those of this machine
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Go through this proxy for every leg; otherwise HTTPS_PROXY says
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// The tenant of Entra, where a ServiceAccount names none; otherwise AZURE_TENANT_ID
+    #[arg(long)]
+    tenant: Option<String>,
+    /// The provider of Google's workload identity federation, where a ServiceAccount names none
+    #[arg(long, value_name = "NAME")]
+    workload_provider: Option<String>,
+    /// The trust domain of the projects' SPIFFE ids, spiffe://DOMAIN/argocd/project/PROJECT
+    #[arg(long, value_name = "DOMAIN")]
+    trust_domain: Option<String>,
+    /// A host that a Secret may name in workloadIdentityAuthHost, as auth.example or *.example. May be repeated
+    #[arg(long, value_name = "HOST")]
+    auth_host: Vec<String>,
+    /// Ask this STS of AWS instead of the registry's region's
+    #[arg(long, value_name = "URL")]
+    sts_endpoint: Option<String>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let signals = Signals::listen(STOPPING)?;
+    block_on(2, serve(args, signals))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(args: Args, mut signals: Signals) -> anyhow::Result<()> {
+    let environment = Environment::of_process();
+    let ca = args.ca.as_deref().map(|path| given::read(path).context("--ca")).transpose()?;
+    let options = TransportOptions { authorities: ca.map(|pem| pem.to_vec()), proxy: args.proxy.clone() };
+    let runner = Runner::new(Transport::new(options)?);
+    let choice = ClusterChoice {
+        kubeconfig: args.kubeconfig.as_deref(),
+        context: args.context.as_deref(),
+        base: Path::new("."),
+    };
+    let cluster = Arc::new(Cluster::open(choice).await?);
+    let settings = settings(&args, &environment)?;
+    let places = Places { repositories: cluster.clone(), accounts: cluster, environment };
+    let resolver = Resolver::new(settings, places, runner, Cache::new(CacheOptions::default()));
+    let door =
+        Door::open(&Place::Socket(SocketConfig { path: args.socket, group: args.socket_group })).await?;
+    if let Some(socket) = door.socket() {
+        say(&format!("# answers on {}\n", socket.display()))?;
+    }
+    let (stop, stopped) = watch::channel(false);
+    let cache = resolver.cache().clone();
+    let mut running = tokio::spawn(door.run(resolver, stopped));
+    let stopping = signals.clone();
+    let forgets = async {
+        loop {
+            signals.reload().await;
+            let credentials = cache.purge(&Purge::All);
+            info!(credentials, "forgot every login");
+        }
+    };
+    tokio::select! {
+        ended = &mut running => return Ok(ended?),
+        () = stopping.stop() => stop.send_replace(true),
+        () = forgets => return Ok(()),
+    };
+    Ok(running.await?)
+}
+
+fn settings(args: &Args, environment: &Environment) -> anyhow::Result<Settings> {
+    let tenant = args.tenant.clone().or_else(|| environment.text("AZURE_TENANT_ID"));
+    let hosts: Result<Vec<_>, _> = args.auth_host.iter().map(|host| host.parse()).collect();
+    let sts = args.sts_endpoint.as_deref().map(operator_sts).transpose()?;
+    Ok(Settings {
+        namespace: args.namespace.clone(),
+        region: environment.text("AWS_REGION").map(|region| region.parse()).transpose()?,
+        tenant: tenant.map(|tenant| tenant.parse()).transpose()?,
+        workload_provider: args.workload_provider.as_deref().map(str::parse).transpose()?,
+        trust_domain: args.trust_domain.clone(),
+        auth_hosts: hosts.context("--auth-host")?,
+        endpoints: Endpoints { sts, ..Endpoints::default() },
+    })
+}
