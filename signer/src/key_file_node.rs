@@ -48,6 +48,7 @@ pub use turn::{RestartTurn, TurnError, turn_cell};
 
 use api_server::{NodeApiServer, Shown};
 use files::FilesRead;
+pub(crate) use files::first_private;
 use turn::Turn;
 
 /// KEP-1205: kube-apiserver lets tokens for itself live so long, whatever was asked for, unless it is told not to.

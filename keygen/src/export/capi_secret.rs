@@ -89,8 +89,8 @@ fn steps(request: &ExportRequest<'_>) -> String {
 2. Merge `kubeadm-control-plane-patch.yaml` into the KubeadmControlPlane. Accepted issuers are a kubeadm patch there: the
    API refuses two flags of one name.
 3. On a cluster that is running, changing the Secret reaches new machines alone, and old and new ones then sign with
-   different keys. Put both public keys into `tls.crt` first and roll every machine, then change `tls.key` and roll
-   again.
+   different keys. `chancery ring cluster-api` rotates it without a rejected token. By hand: put both public keys into
+   `tls.crt` first, that of `tls.key` before the other, and roll every machine; then change `tls.key` and roll again.
 "
     )
 }
