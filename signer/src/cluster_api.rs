@@ -32,7 +32,7 @@ use zeroize::Zeroizing;
 
 use crate::acknowledgement::{AcknowledgementError, Acknowledger, Naming};
 use crate::ring_source::ring_cell;
-use crate::rotation::{CustodyError, RotationConfig};
+use crate::rotation::{CustodyError, KeyRingPolicyError, PolicyInForce, RotationConfig};
 use crate::source::{SourceError, boot_id};
 use crate::vault::{KeyVault, VaultError};
 
@@ -64,6 +64,7 @@ pub struct ControlPlaneConfig {
 /// A control plane, opened.
 pub struct ControlPlane {
     config: ControlPlaneConfig,
+    policy: PolicyInForce,
     ring: Cell<KeyRing>,
     vault: Arc<dyn KeyVault>,
     acknowledger: Acknowledger,
@@ -104,6 +105,7 @@ impl ControlPlane {
             ring: ring_cell(&ring, issuer),
             vault: policy.keys.open(base).await?,
             objects: Objects::open(&config.place).await?,
+            policy: PolicyInForce::open(policy.clone()).await?,
             waits: None,
             trouble: None,
             config,
@@ -119,9 +121,10 @@ impl ControlPlane {
             return Err(ControlPlaneError::NoRing(self.ring.place()));
         };
         self.acknowledger.read().await?;
+        self.policy.look().await?;
         let found = self.objects.read().await?;
         let longest = LongestTokens::of(&found.object).map_err(ControlPlaneError::Tokens)?;
-        let allowed = self.config.policy.policy.allowed_lifetimes().external_seconds;
+        let allowed = self.policy.now().policy.allowed_lifetimes().external_seconds;
         if longest.external > allowed {
             return Err(ControlPlaneError::Tokens(format!(
                 "its kube-apiservers sign tokens of {} s, and the policy allows {allowed} s; set \
@@ -180,7 +183,7 @@ impl ControlPlane {
     }
 
     fn view<'a>(&'a self, Seen { ring, found, longest }: &'a Seen) -> MachinesView<'a> {
-        let allowed = self.config.policy.policy.allowed_lifetimes();
+        let allowed = self.policy.now().policy.allowed_lifetimes();
         let longest =
             TokenLifetimes { external_seconds: longest.external, api_server_seconds: longest.api_server };
         MachinesView {
@@ -300,6 +303,9 @@ pub enum ControlPlaneError {
     /// A place of documents cannot be opened.
     #[error(transparent)]
     Place(#[from] CellStoreError),
+    /// What the owner of the ring decides is not known.
+    #[error(transparent)]
+    Policy(#[from] KeyRingPolicyError),
     /// The private halves cannot be reached.
     #[error(transparent)]
     Custody(#[from] CustodyError),

@@ -157,13 +157,16 @@ impl Objects {
         after: Option<Timestamp>,
     ) -> Result<(), ObjectsError> {
         let text = serde_json::to_string(mark).unwrap_or_default();
-        let mut patch = json!({ "metadata": {
+        let metadata = json!({
             "resourceVersion": found.object.metadata.resource_version,
             "annotations": { MARK: text },
-        } });
-        if let Some(after) = after {
-            patch["spec"] = json!({ "rollout": { "after": after.to_string() } });
-        }
+        });
+        let patch = match after {
+            Some(after) => {
+                json!({ "metadata": metadata, "spec": { "rollout": { "after": after.to_string() } } })
+            }
+            None => json!({ "metadata": metadata }),
+        };
         let patch = Patch::Merge(patch);
         let params = PatchParams::default();
         let write = self.planes.patch(&self.place.control_plane, &params, &patch);

@@ -69,7 +69,7 @@ impl Plane {
 }
 
 fn mark(text: &str) -> Result<Mark, String> {
-    let version = serde_json::from_str::<Value>(text).ok().and_then(|read| read["version"].as_u64());
+    let version = serde_json::from_str::<Value>(text).ok().and_then(|read| read.get("version")?.as_u64());
     if version.is_some_and(|version| version > VERSION.into()) {
         return Err(format!("the annotation {MARK} was written by a later release; use that one"));
     }
@@ -139,8 +139,9 @@ impl LongestTokens {
             let arguments =
                 object.data.pointer("/spec/kubeadmConfigSpec/clusterConfiguration/apiServer/extraArgs");
             let arguments = arguments.and_then(Value::as_array).into_iter().flatten();
-            let mut found = arguments.filter(|argument| argument["name"] == name);
-            found.next_back().and_then(|argument| argument["value"].as_str())
+            let mut found =
+                arguments.filter(|argument| argument.get("name").is_some_and(|found| found == name));
+            found.next_back().and_then(|argument| argument.get("value")?.as_str())
         };
         let set = flag(LIMIT).ok_or_else(|| {
             format!("its kube-apiservers sign tokens of any length; set {LIMIT} among extraArgs, such as 24h, and let the machines roll")

@@ -20,9 +20,9 @@ use serde_json::json;
 
 use crate::load::{AUDIENCE, Load, Rate};
 use crate::machines::{CLUSTER, LIFETIME, Machines, Management, verified_with};
+use crate::stage::{PATH, site_of, trial};
 
 const SERVERS: [&str; 4] = ["etcd", "kube-apiserver", "go-oidc", "cluster-api"];
-const PATH: &str = "/a";
 /// Several starts of a kube-apiserver, one after another, on a busy machine.
 const LONG: Duration = Duration::from_secs(400);
 const RATE: Rate = Rate { pause: Duration::from_millis(333), lifetime: LIFETIME };
@@ -51,26 +51,15 @@ impl Stage {
         };
         let objects =
             json!({ "namespace": place.namespace, "name": place.name, "kubeconfig": place.kubeconfig });
-        let mut site = Site::new()?;
-        site.add_issuer(PATH, json!([{ "name": "ring", "ring": { "configMap": objects } }]), json!([]))?;
-        let issuer = site.config.pointer_mut("/issuers/0").context("no issuer")?;
-        issuer["maxAgeSeconds"] = json!(1);
-        issuer["verify"]["every"] = json!("1s");
-        issuer["verify"]["for"] = json!(["kubernetes"]);
-        let policy = json!({
-            "issuer": site.url(PATH),
+        let site = site_of(&json!({ "configMap": objects }))?;
+        let own = json!({
             "ring": { "configMap": objects },
             "keys": { "secrets": objects },
-            "visibility": { "directory": site.dir().join("state") },
             "signers": [{ "name": CLUSTER }],
-            "schedule": { "byHand": true },
-            "trial": true,
-            "wait": "1s",
             "lifetimes": { "external": "3600s", "apiServer": "3600s" },
-            "skew": "5s",
             "overlap": { "minimum": "0s", "maximum": "3700s" },
-            "look": "500ms",
         });
+        let policy = trial(&site, &[own]);
         let policy = dir.write("rotation.yaml", policy.to_string())?.display().to_string();
         let (private, public) = (key.private.display().to_string(), key.public.display().to_string());
         let adopt =
