@@ -310,3 +310,22 @@ fn a_key_that_is_revoked_at_once_is_gone_with_one_roll() {
     assert_eq!(world.rolls, 2, "{:?}", world.view());
     assert!(world.machines.iter().all(|machine| !machine.keys.verifies.contains(&kid(0))));
 }
+
+#[test]
+fn what_machines_have_is_in_doubt_until_all_were_made_anew() {
+    let mut world = at_rest();
+    world.asked = None;
+    world.ask(&Request::RotateNow);
+    (0..4).for_each(|_| world.rotate());
+    world.read = world.ring.clone();
+    assert_eq!(world.rotations, 1, "the ring goes on by what was said before");
+    let steps = foresee_machines(&world.view()).steps;
+    let written = steps.iter().find_map(|(step, _)| match step {
+        MachinesStep::Write(keys) => Some(keys),
+        _ => None,
+    });
+    let written = written.unwrap_or_else(|| panic!("{steps:?}"));
+    assert!(written.signs == Some(kid(0)) && written.verifies.contains(&kid(2)), "{written:?}");
+    world.settle();
+    assert!(world.machines.iter().all(|machine| machine.keys.signs == Some(kid(1))));
+}
