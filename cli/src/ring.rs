@@ -13,11 +13,13 @@ use crate::runtime::{self, Logs};
 
 mod begin;
 mod census;
+mod cluster_api;
 mod export;
 mod files;
 mod follow;
 mod import;
 mod look;
+mod mode;
 mod plan;
 mod request;
 mod revoke;
@@ -42,6 +44,8 @@ pub enum Command {
     Run(follow::Args),
     /// Let the key files of this node's kube-apiserver follow the ring, one restart of one node after another
     Files(Box<files::Args>),
+    /// Let the machines of a control plane of Cluster API follow the ring, one roll of them for a rotation
+    ClusterApi(Box<cluster_api::Args>),
     /// Let the standby sign as soon as it is safe, whatever the schedule says
     Rotate(request::Args),
     /// Let the key that signed before sign again
@@ -83,6 +87,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
     let command = match command {
         Command::Run(args) => return follow::run(args, logs),
         Command::Files(args) => return files::run(*args, logs),
+        Command::ClusterApi(args) => return cluster_api::run(*args, logs),
         command => command,
     };
     logs.to_stderr("warn,kube_runtime=error,kube_client=error")?;
@@ -95,7 +100,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
             Command::Status(args) => status::run(args).await,
             Command::Plan(args) => return plan::run(args).await,
             Command::Census(args) => return census::run(args).await,
-            Command::Run(_) | Command::Files(_) => Ok(()),
+            Command::Run(_) | Command::Files(_) | Command::ClusterApi(_) => Ok(()),
             Command::Rotate(args) => request::rotate(args).await,
             Command::Rollback(args) => request::roll_back(args).await,
             Command::Revoke(args) => revoke::run(args).await,

@@ -25,9 +25,14 @@ use crate::ring::{Acknowledgement, KeyState, RingKey, TokenLifetimes};
 use crate::{KeyId, KeyRing};
 
 mod forecast;
+mod machines;
 mod step;
 
 pub use forecast::{Forecast, foresee};
+pub use machines::{
+    MachinesForecast, MachinesRollout, MachinesStep, MachinesView, MachinesWait, decide_machines,
+    foresee_machines,
+};
 pub use step::{Rollout, RolloutStep, RolloutWait};
 
 /// The keys that a node has in its files, or a kube-apiserver shows.

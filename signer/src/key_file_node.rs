@@ -30,7 +30,7 @@ use tracing::{error, info, warn};
 
 use crate::acknowledgement::{AcknowledgementError, Acknowledger, Naming};
 use crate::ring_source::ring_cell;
-use crate::rotation::{CustodyError, RotationConfig};
+use crate::rotation::{CustodyError, KeyRingPolicyError, PolicyInForce, RotationConfig};
 use crate::source::{SourceError, boot_id};
 use crate::vault::{KeyVault, VaultError};
 
@@ -48,6 +48,7 @@ pub use turn::{RestartTurn, TurnError, turn_cell};
 
 use api_server::{NodeApiServer, Shown};
 use files::FilesRead;
+pub(crate) use files::first_private;
 use turn::Turn;
 
 /// KEP-1205: kube-apiserver lets tokens for itself live so long, whatever was asked for, unless it is told not to.
@@ -79,6 +80,7 @@ pub struct KeyFileNodeConfig {
 #[derive(Debug)]
 pub struct KeyFileNode {
     config: KeyFileNodeConfig,
+    policy: PolicyInForce,
     ring: Cell<KeyRing>,
     vault: Arc<dyn KeyVault>,
     acknowledger: Acknowledger,
@@ -146,8 +148,8 @@ impl KeyFileNode {
             turn: Turn::new(&ring, issuer),
             ring: ring_cell(&ring, issuer),
             vault: policy.keys.open(base).await?,
-            server: NodeApiServer::open(&config.api_server, policy.policy.allowed_lifetimes().external())
-                .await?,
+            server: NodeApiServer::open(&config.api_server).await?,
+            policy: PolicyInForce::open(policy.clone()).await?,
             expected: policy.signers.keys().cloned().collect(),
             asked: None,
             said: Said::default(),
@@ -164,9 +166,11 @@ impl KeyFileNode {
         let Some(stored) = self.ring.load().await? else { return Err(NodeError::NoRing(self.ring.place())) };
         let ring = stored.document;
         self.acknowledger.read().await?;
+        self.policy.look().await?;
+        let longest = self.policy.now().policy.allowed_lifetimes().external();
         let files = self.config.files.read().await?;
         let turn = self.turn.read(&ring).await?;
-        let (server, shown, down) = match self.server.look().await? {
+        let (server, shown, down) = match self.server.look(longest).await? {
             Shown::Keys { keys, shown } => (Some(keys), shown, None),
             Shown::NotReady(why) => (None, BTreeMap::new(), Some(why)),
         };
@@ -219,7 +223,7 @@ impl KeyFileNode {
     }
 
     fn view<'a>(&'a self, seen: &'a Seen) -> NodeView<'a> {
-        let allowed = self.config.policy.policy.allowed_lifetimes();
+        let allowed = self.policy.now().policy.allowed_lifetimes();
         let extended = if self.config.extends_tokens { EXTENDED } else { 0 };
         NodeView {
             ring: &seen.ring,
@@ -350,6 +354,9 @@ pub enum NodeError {
     /// A place of documents cannot be opened.
     #[error(transparent)]
     Place(#[from] CellStoreError),
+    /// What the owner of the ring decides is not known.
+    #[error(transparent)]
+    Policy(#[from] KeyRingPolicyError),
     /// The private halves cannot be reached.
     #[error(transparent)]
     Custody(#[from] CustodyError),

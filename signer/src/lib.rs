@@ -17,6 +17,7 @@
 //! | [`signer_keys`] | the keys of the moment, swapped whole |
 //! | [`key_files`] | keys in plain files |
 //! | [`ring_source`], [`ring_choice`] | keys of a ring, and which of two rings to sign by: the latter pure |
+//! | `cluster_api` | a control plane of Cluster API, whose machines are made from a Secret, as a signer of a ring (feature `kube`) |
 //! | `key_file_node` | a node whose kube-apiserver reads key files at its start, as a signer of a ring (feature `kube`) |
 //! | [`rotation`] | carries out what is planned for a ring |
 //! | [`acknowledgement`] | what this signer says of itself to whoever rotates |
@@ -29,6 +30,8 @@ pub mod acknowledgement;
 pub mod admin;
 pub mod admission;
 pub mod claims;
+#[cfg(feature = "kube")]
+pub mod cluster_api;
 pub mod config;
 pub mod grpc;
 #[cfg(feature = "kube")]

@@ -78,9 +78,9 @@ pub use custody::{CustodyConfig, CustodyError};
 pub use error::RotationError;
 pub use feed::FeedError;
 pub use import::{BundleFolder, ImportError, Imported, import};
-#[cfg(feature = "kube")]
-pub use key_ring::resolved;
 pub use key_ring::{DEFINITION as KEY_RING_DEFINITION, KeyRingPolicyError};
+#[cfg(feature = "kube")]
+pub use key_ring::{PolicyInForce, resolved};
 pub use making::{MakingError, make_key};
 pub use metrics::RotationMetrics;
 pub use observer::{Observed, Observer, ObserverError};

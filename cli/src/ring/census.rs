@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = args.policy.read()?;
+    let config = args.policy.resolved().await?;
     ensure!(
         config.census.is_some() || !args.host_paths.is_empty(),
         "there is nothing to look at; say in the policy which cluster, as `census: {{ kubeconfig: FILE }}`, or give files of this \

@@ -2,26 +2,19 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use chancery_cluster::cell::StoreMode;
 use chancery_core::rollout::Rollout;
-use chancery_signer::RotationController;
 use chancery_signer::key_file_node::{
     ApiServerPlace, KeyFileNode, KeyFileNodeConfig, KeyFilePair, RestartWay,
 };
-use chancery_signer::private_memory;
 
 use super::PolicyArg;
+use super::mode::{Mode, ModeArgs, until_stopped};
 use crate::exit::unless_found;
 use crate::output::say;
 use crate::runtime::{self, Logs};
-use crate::signals::Signals;
 use crate::time::Time;
-
-/// Every step is safe to be cut short.
-const STOPPING: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -71,49 +64,16 @@ struct RestartArgs {
     static_pod: Option<PathBuf>,
 }
 
-#[derive(clap::Args)]
-struct ModeArgs {
-    /// Show what would be done, and do nothing; exit code 3 while there is something to do or to wait for
-    #[arg(long, conflicts_with_all = ["once", "rotate"])]
-    plan: bool,
-    /// Take one step, then end; exit code 3 while there is something to do or to wait for
-    #[arg(long, conflicts_with = "rotate")]
-    once: bool,
-    /// Rotate the ring from here as well, as `chancery ring run` does
-    #[arg(long)]
-    rotate: bool,
-}
-
 pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
-    let quiet = if args.mode.plan { "warn" } else { "info" };
-    logs.to_stderr(&format!("{quiet},kube_runtime=error,kube_client=error"))?;
-    private_memory::keep();
-    let signals = Signals::listen(STOPPING)?;
-    let (plan, once, rotate) = (args.mode.plan, args.mode.once, args.mode.rotate);
+    let (mode, signals) = args.mode.begin(logs)?;
     let config = args.config()?;
     runtime::block_on(1, async {
         let policy = config.policy.clone();
-        let mode = if plan { StoreMode::ReadOnly } else { StoreMode::Shared };
-        let mut node = KeyFileNode::open(config, mode).await?;
-        if plan {
-            return show(&mut node).await;
-        }
-        if once {
-            let is_over = node.step().await? == Rollout::Done;
-            return Ok(unless_found(is_over));
-        }
-        let controller = if rotate { Some(RotationController::open(policy).await?) } else { None };
-        let rotating = tokio::spawn(async {
-            match controller {
-                Some(controller) => controller.run().await,
-                None => std::future::pending().await,
-            }
-        });
-        let following = tokio::spawn(node.run());
-        tokio::select! {
-            () = signals.stop() => Ok(ExitCode::SUCCESS),
-            _ = rotating => bail!("the rotation ended by a fault of ours; start it again"),
-            _ = following => bail!("the look at the key files ended by a fault of ours; start it again"),
+        let mut node = KeyFileNode::open(config, mode.store()).await?;
+        match mode {
+            Mode::Plan => show(&mut node).await,
+            Mode::Once => Ok(unless_found(node.step().await? == Rollout::Done)),
+            Mode::Follow { rotates } => until_stopped(signals, rotates.then_some(policy), node.run()).await,
         }
     })
 }

@@ -6,5 +6,6 @@
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod histories;
+mod machines;
 mod table;
 mod world;

@@ -28,6 +28,47 @@ pub fn adopted() -> KeyRing {
     KeyRing::new().request(&Request::Adopt(vec![first])).expect("an empty ring")
 }
 
+pub fn by_hand() -> Policy {
+    let settings = Settings { schedule: Schedule::ByHand, ..Settings::default() };
+    Policy::new(settings).expect("the defaults can be kept")
+}
+
+/// Who was heard, and who should be.
+pub struct Heard {
+    pub acknowledgements: BTreeMap<String, Acknowledgement>,
+    pub expected: BTreeSet<String>,
+}
+
+/// The next step of whoever rotates, and how many epochs it was. Keys are made by number. Nothing but signers is waited for.
+pub fn step(ring: &mut KeyRing, made: &mut u8, policy: &Policy, heard: Heard) -> u64 {
+    ring.pass(Passage {
+        elapsed: Duration::from_secs(1 << 30),
+        now: WallTime(1),
+        acknowledgements: &heard.acknowledgements,
+        expected_signers: &heard.expected,
+        used_elsewhere: &BTreeSet::new(),
+        tried: &BTreeMap::new(),
+        allowed: TokenLifetimes::both(3600),
+    });
+    let fresh = key(made.wrapping_add(1));
+    let observed = Observations {
+        now: WallTime(1),
+        acknowledgements: heard.acknowledgements,
+        expected_signers: heard.expected,
+        held: vec![fresh.clone()],
+        ..Observations::default()
+    };
+    let plan = plan(ring, policy, &observed);
+    let is_seen = |guards: &[Guard]| guards.iter().all(|guard| *guard == Guard::NotVisible);
+    let blocked =
+        plan.blocked.iter().filter(|blocked| is_seen(&blocked.guards())).map(|blocked| &blocked.step);
+    let Some(step) = plan.steps.iter().map(|planned| &planned.step).chain(blocked).next() else { return 0 };
+    let epoch = ring.position().epoch;
+    *ring = ring.apply(step).expect("what is planned is possible");
+    *made = made.wrapping_add(u8::from(ring.key(fresh.key_id()).is_some()));
+    ring.position().epoch - epoch
+}
+
 #[derive(Clone)]
 pub struct Node {
     /// What is in its files.
@@ -82,9 +123,7 @@ impl World {
             restarts: false,
             restarted: 0,
         };
-        let settings = Settings { schedule: Schedule::ByHand, ..Settings::default() };
-        let policy = Policy::new(settings).expect("the defaults can be kept");
-        Self { ring, nodes: vec![node; NAMES.len()], turn: None, rotations: 0, made: 0, policy }
+        Self { ring, nodes: vec![node; NAMES.len()], turn: None, rotations: 0, made: 0, policy: by_hand() }
     }
 
     pub fn look(&mut self, number: usize) {
@@ -151,32 +190,8 @@ impl World {
         let acknowledgements: BTreeMap<String, Acknowledgement> = (NAMES.iter().zip(&self.nodes))
             .filter_map(|(name, node)| Some(((*name).to_owned(), node.acknowledged.clone()?)))
             .collect();
-        self.ring.pass(Passage {
-            elapsed: Duration::from_secs(1 << 30),
-            now: WallTime(1),
-            acknowledgements: &acknowledgements,
-            expected_signers: &NAMES.map(str::to_owned).into(),
-            used_elsewhere: &BTreeSet::new(),
-            tried: &BTreeMap::new(),
-            allowed: TokenLifetimes::both(3600),
-        });
-        let fresh = key(self.made.wrapping_add(1));
-        let observed = Observations {
-            now: WallTime(1),
-            acknowledgements,
-            expected_signers: NAMES.map(str::to_owned).into(),
-            held: vec![fresh.clone()],
-            ..Observations::default()
-        };
-        let plan = plan(&self.ring, &self.policy, &observed);
-        let is_seen = |guards: &[Guard]| guards.iter().all(|guard| *guard == Guard::NotVisible);
-        let blocked =
-            plan.blocked.iter().filter(|blocked| is_seen(&blocked.guards())).map(|blocked| &blocked.step);
-        let Some(step) = plan.steps.iter().map(|planned| &planned.step).chain(blocked).next() else { return };
-        let epoch = self.ring.position().epoch;
-        self.ring = self.ring.apply(step).expect("what is planned is possible");
-        self.made = self.made.wrapping_add(u8::from(self.ring.key(fresh.key_id()).is_some()));
-        self.rotations += self.ring.position().epoch - epoch;
+        let heard = Heard { acknowledgements, expected: NAMES.map(str::to_owned).into() };
+        self.rotations += step(&mut self.ring, &mut self.made, &self.policy, heard);
     }
 
     /// Everybody goes on for as long as anybody has something to do, and every kube-apiserver comes back.

@@ -37,6 +37,7 @@ pub(super) static ROW: Row = Row {
     proof: "kubectl -n kube-system get pods -l component=kube-apiserver -o yaml | grep -e service-account-issuer -e service-account-jwks-uri",
     known: &[
         "a Secret that changes reaches new machines alone; every phase changes the KubeadmControlPlane as well, which rolls them",
+        "between changes of the issuer, `chancery ring cluster-api` rotates the keys of that Secret without a rejected token",
         "a ClusterClass rolls every cluster of its class: put the values into variables of each Cluster (`spec.topology.variables`)",
         "v1beta2 refuses two flags of one name (kubernetes-sigs/cluster-api#13853): none is repeated here",
     ],

@@ -35,7 +35,6 @@ pub(super) struct NodeApiServer {
     asked: ApiServer,
     server: Uri,
     account: (String, String),
-    longest: Duration,
 }
 
 /// What one look showed.
@@ -48,23 +47,23 @@ pub(super) enum Shown {
 }
 
 impl NodeApiServer {
-    /// Nothing is asked yet. `longest` is the longest lifetime of tokens for the outside that the policy allows.
-    pub async fn open(place: &ApiServerPlace, longest: Duration) -> Result<Self, ApiServerError> {
+    /// Nothing is asked yet.
+    pub async fn open(place: &ApiServerPlace) -> Result<Self, ApiServerError> {
         let choice = ClusterChoice {
             kubeconfig: Some(&place.kubeconfig),
             context: place.context.as_deref(),
             base: Path::new(""),
         };
         let asked = ApiServer::open(&choice, &place.server, None).await?;
-        Ok(Self { asked, server: place.server.clone(), account: place.account.clone(), longest })
+        Ok(Self { asked, server: place.server.clone(), account: place.account.clone() })
     }
 
-    /// Asks it.
+    /// Asks it. `longest` is the longest lifetime of tokens for the outside that the policy allows.
     ///
     /// # Errors
     /// When it answers, and not with what was asked for.
-    pub async fn look(&self) -> Result<Shown, ApiServerError> {
-        let problem = match self.ask().await {
+    pub async fn look(&self, longest: Duration) -> Result<Shown, ApiServerError> {
+        let problem = match self.ask(longest).await {
             Ok((keys, shown)) => return Ok(Shown::Keys { keys, shown }),
             Err(Problem::Unanswered(Unanswered::NotReady(why))) => return Ok(Shown::NotReady(why)),
             Err(problem) => problem,
@@ -72,23 +71,23 @@ impl NodeApiServer {
         Err(ApiServerError::Problem { server: self.server.to_string(), problem })
     }
 
-    async fn ask(&self) -> Result<(NodeKeys, BTreeMap<KeyId, PublicKey>), Problem> {
+    async fn ask(&self, longest: Duration) -> Result<(NodeKeys, BTreeMap<KeyId, PublicKey>), Problem> {
         self.asked.get("/readyz").await?;
         let jwks = self.asked.jwks().await?;
         let shown: BTreeMap<KeyId, PublicKey> =
             jwks.keys().map(|key| (key.key_id().clone(), key.clone())).collect();
-        let signs = self.signs().await?;
+        let signs = self.signs(longest).await?;
         Ok((NodeKeys { signs: Some(signs), verifies: shown.keys().cloned().collect() }, shown))
     }
 
     /// The key id of a token that it issues now.
-    async fn signs(&self) -> Result<KeyId, Problem> {
+    async fn signs(&self, longest: Duration) -> Result<KeyId, Problem> {
         let (namespace, account) = &self.account;
-        let seconds = self.longest.saturating_add(BEYOND).as_secs();
+        let seconds = longest.saturating_add(BEYOND).as_secs();
         let minted = self.asked.mint(&Canary { namespace, account, audience: AUDIENCE, seconds }).await?;
         let kid = minted.kid.parse().ok();
         let (kid, lifetime) = kid.zip(minted.lifetime()).ok_or(Problem::Token)?;
-        let longest = self.longest.as_secs();
+        let longest = longest.as_secs();
         if lifetime > longest {
             return Err(Problem::TooLong { lifetime, longest });
         }

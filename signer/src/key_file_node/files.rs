@@ -107,7 +107,7 @@ fn content(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, FilesError> {
 }
 
 /// The key that kube-apiserver would sign with.
-fn first_private(bytes: &Zeroizing<Vec<u8>>) -> Option<KeyId> {
+pub(crate) fn first_private(bytes: &Zeroizing<Vec<u8>>) -> Option<KeyId> {
     let blocks = PemFile::read(&**bytes, None).blocks.into_iter();
     blocks.filter(|block| block.as_signing_file().is_read()).find_map(|block| match block.content {
         Content::Private(key, _) => Some(key.public_key().key_id().clone()),

@@ -32,7 +32,7 @@ mod status;
 #[cfg(feature = "kube")]
 pub(super) use followed::FollowedKeyRing;
 #[cfg(feature = "kube")]
-pub use followed::{KeyRingPolicyError, resolved};
+pub use followed::{KeyRingPolicyError, PolicyInForce, resolved};
 
 #[cfg(not(feature = "kube"))]
 pub(super) use absent::FollowedKeyRing;

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 pub const NAMESPACE: &str = "clusters";
-const ISSUER: &str = "https://issuer.example";
+pub const ISSUER: &str = "https://issuer.example";
 
 /// A control plane of one replica, its administrator's kubeconfig, and a namespace to put things in.
 pub struct Bench {

@@ -1,10 +1,13 @@
 //! Key sources against real kube-apiservers.
 
+use std::fs::{Permissions, set_permissions};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use chancery_issuer::source::SourceEvent;
+use e2e::chancery;
 use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
 use e2e::listening::Listening;
@@ -17,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::bench::{Bench, NAMESPACE, Sources, create, delete, merge};
+use crate::bench::{Bench, ISSUER, NAMESPACE, Sources, create, delete, merge};
 
 #[tokio::test]
 async fn a_config_map_is_followed() -> Result<()> {
@@ -152,7 +155,7 @@ fn replicas_are_followed_as_the_cluster_lists_them() -> Result<()> {
         return Ok(());
     }
     let network = "ip link set lo up; ip link add public type veth peer name nowhere; \
-                   ip address add 192.0.2.1/24 dev public; ip link set public up; ip link set nowhere up; \
+                   ip address add 192.0.2.1/24 dev public; ip address add 192.0.2.2/24 dev public; ip link set public up; ip link set nowhere up; \
                    ip route add default via 192.0.2.254; \
                    exec \"$0\" --ignored --exact --nocapture sources::replicas_are_followed_in_a_network_of_its_own";
     let status = Command::new("unshare")
@@ -173,7 +176,9 @@ async fn replicas_are_followed_in_a_network_of_its_own() -> Result<()> {
         Ok(advertised_address(&slices).await.is_ok())
     })
     .await?;
-    let address = advertised_address(&slices).await?;
+    let own = advertised_address(&slices).await?;
+    ensure!(own == IpAddr::from([192, 0, 2, 1]), "it has registered {own}");
+    let address = IpAddr::from([192, 0, 2, 2]);
     let listener = TcpListener::bind(SocketAddr::new(address, 0)).await?;
     let port = listener.local_addr()?.port();
     let server = bench.server.url().trim_start_matches("https://").to_owned();
@@ -190,11 +195,11 @@ async fn replicas_are_followed_in_a_network_of_its_own() -> Result<()> {
     let mut source = bench.source("kubeApiserver", json!({ "discover": true, "pollSeconds": 1 })).await?;
     // Its own entry, an address on which it does not listen here.
     let seen = source.settles(|seen| !seen.is_empty()).await?;
-    assert!(seen.iter().all(|(url, keys)| url.contains(&address.to_string()) && keys.is_none()), "{seen:?}");
+    assert!(seen.iter().all(|(url, keys)| url.contains(&own.to_string()) && keys.is_none()), "{seen:?}");
 
     let slice = json!({
         "metadata": { "name": "second", "labels": { "kubernetes.io/service-name": "kubernetes" } },
-        "addressType": if address.is_ipv6() { "IPv6" } else { "IPv4" },
+        "addressType": "IPv4",
         "endpoints": [{ "addresses": [address] }],
         "ports": [{ "name": "https", "port": port }],
     });
@@ -202,6 +207,7 @@ async fn replicas_are_followed_in_a_network_of_its_own() -> Result<()> {
     let second = format!("https://{}", SocketAddr::new(address, port));
     let seen = source.settles(|seen| seen.contains_key(&second)).await?;
     assert_eq!(seen[&second], Some(vec![bench.key.kid.clone()]));
+    commands_find_them_too(&bench, &second, &own.to_string()).await?;
     delete(&slices, "second").await?;
     loop {
         if let SourceEvent::Gone { source } = source.event().await? {
@@ -209,4 +215,45 @@ async fn replicas_are_followed_in_a_network_of_its_own() -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// A change of issuer and a rotation ask every one that the cluster lists, and name the one that does not answer.
+async fn commands_find_them_too(bench: &Bench, second: &str, own: &str) -> Result<()> {
+    let path = |name: &str| bench.dir.join(name).display().to_string();
+    for folder in ["state", "ring", "keys"] {
+        std::fs::create_dir(bench.dir.join(folder))?;
+    }
+    let plan = json!({
+        "from": ISSUER,
+        "to": "https://new.example",
+        "kubeApiserver": { "discover": true, "kubeconfig": "kubeconfig" },
+        "longestToken": "1h",
+        "state": { "directory": "state" },
+    });
+    bench.dir.write("migration.yaml", plan.to_string())?;
+    let planned = chancery::run(&["migrate", "issuer", "--plan", &path("migration.yaml")]).await?;
+    let says = |line: &str| planned.stdout.contains(line);
+    let seen = format!("{second}  signs for {ISSUER}, accepts the old one alone\n");
+    ensure!(planned.code == Some(3) && says(&seen), "{planned:?}");
+    ensure!(says(&format!("https://{own}:")) && says("  is not known: "), "{planned:?}");
+
+    set_permissions(bench.dir.join("keys"), Permissions::from_mode(0o700))?;
+    set_permissions(bench.dir.write("passphrase", "of the tests\n")?, Permissions::from_mode(0o600))?;
+    bench.server.create_service_account("kube-system", "default").await?;
+    let policy = json!({
+        "issuer": ISSUER,
+        "ring": { "directory": "ring" },
+        "keys": { "directory": "keys", "passphraseFile": "passphrase" },
+        "signers": [{ "name": "a" }],
+        "apiServers": { "kubeconfig": "kubeconfig" },
+    });
+    bench.dir.write("rotation.yaml", policy.to_string())?;
+    let (policy, key) = (path("rotation.yaml"), bench.key.private.display().to_string());
+    chancery::run(&["ring", "adopt", "--policy", &policy, "--signing-key-file", &key]).await?.success()?;
+    let status = chancery::run(&["ring", "status", "--policy", &policy]).await?.success()?;
+    let seen = format!("  192.0.2.2  verifies with 1 of 1 keys, signs with {}\n", bench.key.kid);
+    let unseen =
+        format!("  {own}  verifies with 0 of 1 keys, what it signs with is not known; not seen now: ");
+    ensure!(status.contains(&seen) && status.contains(&unseen), "{status}");
+    Ok(())
 }

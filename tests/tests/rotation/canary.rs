@@ -27,7 +27,7 @@ use e2e::stand_in::{self, Answer, StandIn};
 use e2e::{binary, wait};
 use serde_json::{Value, json};
 
-use crate::stage::{PATH, site};
+use crate::stage::{PATH, in_folders, site, trial};
 
 const AUDIENCE: &str = "sts";
 /// Servers start, keys are made and seen, and whoever refuses is asked again after a pause, on a busy machine.
@@ -121,22 +121,9 @@ impl Ring {
 
 /// Waits of seconds, which no workload could do with.
 fn write_policy(site: &Site, dir: &Scratch, canaries: &Value) -> Result<PathBuf> {
-    let policy = json!({
-        "issuer": site.url(PATH),
-        "ring": { "directory": dir.join("ring") },
-        "keys": { "directory": dir.join("keys"), "passphraseFile": dir.join("passphrase") },
-        "visibility": { "directory": site.dir().join("state") },
-        "signers": [],
-        "schedule": { "byHand": true },
-        "parties": ["kubernetes", "minio", "vault"],
-        "canaries": canaries,
-        "trial": true,
-        "wait": "1s",
-        "skew": "5s",
-        "overlap": { "minimum": "0s" },
-        "rollbackWindow": "0s",
-        "look": "500ms",
-    });
+    let parties = json!(["kubernetes", "minio", "vault"]);
+    let own = json!({ "signers": [], "parties": parties, "canaries": canaries });
+    let policy = trial(site, &[in_folders(dir), own]);
     dir.write("rotation.yaml", policy.to_string())
 }
 

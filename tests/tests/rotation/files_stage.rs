@@ -24,14 +24,13 @@ use e2e::scratch::Scratch;
 use e2e::site::Site;
 use e2e::{binary, wait};
 use futures_util::future::{select_all, try_join_all};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
 use crate::load::Servers;
-use crate::stage::ACCOUNT;
+use crate::stage::{ACCOUNT, PATH, in_folders, site, trial};
 
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
-const PATH: &str = "/a";
 /// The shortest that kube-apiserver can be told.
 pub const LIFETIME: u64 = 3600;
 /// Several starts of a kube-apiserver, one after another, on a busy machine.
@@ -252,33 +251,14 @@ async fn kube_apiservers(issuer: &str, nodes: &[Scratch]) -> Result<Servers> {
     Ok(Arc::new(servers.into_iter().map(RwLock::new).collect()))
 }
 
-/// Keys are looked for every second, and may be kept for one.
-fn site(dir: &Scratch) -> Result<Site> {
-    let mut site = Site::new()?;
-    site.add_issuer(PATH, json!([{ "name": "ring", "ring": { "directory": dir.join("ring") } }]), json!([]))?;
-    let issuer = site.config.pointer_mut("/issuers/0").context("no issuer")?;
-    issuer["maxAgeSeconds"] = json!(1);
-    issuer["verify"]["every"] = json!("1s");
-    issuer["verify"]["for"] = json!(["kubernetes"]);
-    Ok(site)
-}
-
-/// Waits of seconds, which no workload could do with.
-fn policy(site: &Site, dir: &Scratch) -> serde_json::Value {
-    json!({
-        "issuer": site.url(PATH),
-        "ring": { "directory": dir.join("ring") },
-        "keys": { "directory": dir.join("keys"), "passphraseFile": dir.join("passphrase") },
-        "visibility": { "directory": site.dir().join("state") },
+fn policy(site: &Site, dir: &Scratch) -> Value {
+    let own = json!({
         "signers": NAMES.map(|name| json!({ "name": name })),
-        "schedule": { "byHand": true },
-        "trial": true,
-        "wait": "1s",
         "lifetimes": { "external": "3600s", "apiServer": "3600s" },
-        "skew": "5s",
         "overlap": { "minimum": "0s", "maximum": "3700s" },
-        "look": "500ms",
-    })
+        "rollbackWindow": "24h",
+    });
+    trial(site, &[in_folders(dir), own])
 }
 
 fn text(path: &Path) -> Result<&str> {

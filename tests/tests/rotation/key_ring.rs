@@ -12,6 +12,7 @@ use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
 use e2e::process::{Process, mortal};
 use e2e::scratch::Scratch;
+use e2e::signer::SignerProcess;
 use e2e::{binary, wait};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -34,7 +35,8 @@ impl Stage {
     async fn start() -> Result<Self> {
         let dir = Scratch::new("key-ring")?;
         let key = KeyFile::new(&dir, "sa")?;
-        let cluster = Cluster::new(Etcd::shared().await?.url(), ISSUER, &key.private)?;
+        let cluster = Cluster::new(Etcd::shared().await?.url(), ISSUER, &key.private)?
+            .max_token_expiration(Duration::from_secs(7200));
         let server = KubeApiserver::start(&cluster).await?;
         let client = server.kube_client().await?;
         let printed = chancery::run(&["ring", "crd"]).await?.success()?;
@@ -274,5 +276,68 @@ async fn printed(stage: &Stage, active: &str) -> Result<()> {
         cells[1] == ISSUER && cells[2] == active && cells[4] == "NotVisible" && cells[5] == "in 30d",
         "{table}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_signs_keeps_to_the_spec_of_a_ring_in_the_cluster() -> Result<()> {
+    if binary::skipped(&["etcd", "kube-apiserver"]) {
+        return Ok(());
+    }
+    let stage = Stage::start().await?;
+    let (account, path) = (("demo", "app"), |name: &str| stage.dir.join(name).display().to_string());
+    stage.server.create_service_account(account.0, account.1).await?;
+    stage.server.kubeconfig(&stage.dir.join("kubeconfig"))?;
+    create_dir(stage.dir.join("state"))?;
+    let objects = json!({ "namespace": "default", "name": "chancery", "kubeconfig": "kubeconfig" });
+    let policy = json!({
+        "issuer": ISSUER,
+        "ring": { "configMap": objects },
+        "keys": { "secrets": objects },
+        "signers": [{ "name": "a" }, { "name": "files" }],
+        "keyRing": { "namespace": "default", "name": "main", "kubeconfig": "kubeconfig" },
+        "look": "300ms",
+    });
+    stage.dir.write("rotation.yaml", policy.to_string())?;
+    let (policy, kubeconfig, key) = (path("rotation.yaml"), path("kubeconfig"), path("sa.key"));
+    let hour = json!({ "external": "1h", "apiServer": "1h" });
+    let spec = json!({ "issuer": ISSUER, "schedule": { "byHand": true }, "lifetimes": hour });
+    stage.create("main", spec).await.map_err(anyhow::Error::msg)?;
+    chancery::run(&["ring", "adopt", "--policy", &policy, "--signing-key-file", &key]).await?.success()?;
+
+    // Beside a signer, whose ring and keys are in the cluster.
+    let state = path("state");
+    let arguments = [
+        ["--name", "a"],
+        ["--ring-namespace", "default"],
+        ["--vault-namespace", "default"],
+        ["--kubeconfig", &kubeconfig],
+        ["--state-dir", &state],
+        ["--rotation-policy", &policy],
+        ["--max-token-expiration", "1h"],
+    ];
+    let signer = SignerProcess::start(&stage.dir, ISSUER, &arguments.concat()).await?;
+    let shown = wait::value_within(LONG, "a standby in the status", async || {
+        let status = stage.status("main").await?;
+        let keys = status["keys"].as_array().map(Vec::len);
+        Ok((keys == Some(2) && status["nextRotation"] == "by hand").then_some(()))
+    });
+    shown.await.with_context(|| signer.log())?;
+
+    // Beside key files: the file alone would allow a day, and the spec less than this kube-apiserver signs.
+    let step = async || {
+        let arguments = ["ring", "files", "--once", "--name", "files", "--restart-command", "true"];
+        let places = ["--policy", &policy, "--kubeconfig", &kubeconfig, "--server", stage.server.url()];
+        let files =
+            ["--signing-key-file", &key, "--key-file", &path("sa.pub"), "--service-account", "demo/app"];
+        chancery::run(&[&arguments[..], &places[..], &files[..]].concat()).await
+    };
+    let refused = step().await?;
+    let why = "it issues tokens of 7200 s, and the policy allows 3600 s";
+    ensure!(refused.code == Some(1) && refused.stderr.contains(why), "{refused:?}");
+    let longer = json!({ "lifetimes": { "external": "2h", "apiServer": "2h" } });
+    stage.change("main", longer).await.map_err(anyhow::Error::msg)?;
+    let taken = step().await?;
+    ensure!(taken.code == Some(3) && taken.stderr.contains("key files: acknowledge"), "{taken:?}");
     Ok(())
 }

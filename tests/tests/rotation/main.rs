@@ -5,11 +5,13 @@
 mod api_servers;
 mod canary;
 mod cluster;
+mod cluster_api;
 mod files;
 mod files_stage;
 mod intruder;
 mod key_ring;
 mod load;
+mod machines;
 mod offline;
 mod rotations;
 mod stage;

@@ -16,7 +16,7 @@ use e2e::site::Site;
 use e2e::wait;
 use serde_json::{Value, json};
 
-use crate::stage::{PATH, site};
+use crate::stage::{PATH, in_folders, site, trial};
 
 /// Keys are opened, seen from outside and loaded, on a busy machine.
 const LONG: Duration = Duration::from_secs(180);
@@ -87,23 +87,14 @@ impl Offline {
     }
 
     fn policy(&self) -> Value {
-        json!({
-            "issuer": self.site.url(PATH),
-            "ring": { "directory": "ring" },
-            "keys": { "directory": "keys", "passphraseFile": "passphrase" },
+        let own = json!({
             "offline": { "bundleKeys": ["bundle.pub"] },
             "key": "p-256",
-            "visibility": { "directory": self.site.dir().join("state") },
             "signers": [{ "name": "a", "acknowledgements": { "directory": self.node.join("state") } }],
-            "schedule": { "byHand": true },
-            "trial": true,
-            "wait": "1s",
             "lifetimes": { "external": "600s", "apiServer": "600s" },
-            "skew": "5s",
             "overlap": { "minimum": "0s", "maximum": "700s" },
-            "rollbackWindow": "0s",
-            "look": "500ms",
-        })
+        });
+        trial(&self.site, &[in_folders(&self.dir), own])
     }
 
     /// Makes a bundle, and imports it; returns the key ids in its order.

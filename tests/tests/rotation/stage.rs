@@ -19,7 +19,7 @@ use e2e::site::Site;
 use e2e::wait;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The ServiceAccount whose tokens are asked for.
 pub const ACCOUNT: (&str, &str) = ("demo", "app");
@@ -224,10 +224,15 @@ impl Stage {
     }
 }
 
-/// Keys are looked for every second, and may be kept for one.
+/// Keys are looked for every second, and may be kept for one. The ring is in a folder.
 pub fn site(dir: &Scratch) -> Result<Site> {
+    site_of(&json!({ "directory": dir.join("ring") }))
+}
+
+/// The same with the ring at this place.
+pub fn site_of(ring: &Value) -> Result<Site> {
     let mut site = Site::new()?;
-    site.add_issuer(PATH, json!([{ "name": "ring", "ring": { "directory": dir.join("ring") } }]), json!([]))?;
+    site.add_issuer(PATH, json!([{ "name": "ring", "ring": ring }]), json!([]))?;
     let issuer = site.config.pointer_mut("/issuers/0").context("no issuer")?;
     issuer["maxAgeSeconds"] = json!(1);
     issuer["verify"]["every"] = json!("1s");
@@ -235,22 +240,37 @@ pub fn site(dir: &Scratch) -> Result<Site> {
     Ok(site)
 }
 
-/// Waits of seconds, which no workload could do with.
-fn policy(site: &Site, dir: &Scratch, nodes: &[Scratch]) -> serde_json::Value {
+fn policy(site: &Site, dir: &Scratch, nodes: &[Scratch]) -> Value {
     let signer = |(name, node): (&&str, &Scratch)| json!({ "name": name, "acknowledgements": { "directory": node.join("state") } });
+    let signers = NAMES.iter().zip(nodes).map(signer).collect::<Vec<_>>();
+    let lifetimes = json!({ "external": "600s", "apiServer": "600s" });
+    let own = json!({ "signers": signers, "lifetimes": lifetimes, "overlap": { "minimum": "0s", "maximum": "700s" } });
+    trial(site, &[in_folders(dir), own])
+}
+
+/// A ring and sealed private halves in the folder of everything.
+pub fn in_folders(dir: &Scratch) -> Value {
     json!({
-        "issuer": site.url(PATH),
         "ring": { "directory": dir.join("ring") },
         "keys": { "directory": dir.join("keys"), "passphraseFile": dir.join("passphrase") },
+    })
+}
+
+/// A policy with waits of seconds, which no workload could do with, and what else is said of it.
+pub fn trial(site: &Site, own: &[Value]) -> Value {
+    let mut policy = json!({
+        "issuer": site.url(PATH),
         "visibility": { "directory": site.dir().join("state") },
-        "signers": NAMES.iter().zip(nodes).map(signer).collect::<Vec<_>>(),
         "schedule": { "byHand": true },
         "trial": true,
         "wait": "1s",
-        "lifetimes": { "external": "600s", "apiServer": "600s" },
         "skew": "5s",
-        "overlap": { "minimum": "0s", "maximum": "700s" },
+        "overlap": { "minimum": "0s" },
         "rollbackWindow": "0s",
         "look": "500ms",
-    })
+    });
+    for (field, value) in own.iter().filter_map(Value::as_object).flatten() {
+        policy[field] = value.clone();
+    }
+    policy
 }

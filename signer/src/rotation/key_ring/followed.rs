@@ -81,6 +81,57 @@ impl FollowedKeyRing {
     }
 }
 
+/// The policy of whoever follows a ring and does not rotate it: by the spec of the object that it names, if it names one.
+#[derive(Debug)]
+pub struct PolicyInForce {
+    file: RotationConfig,
+    object: Option<KeyRingObject>,
+    /// The last spec that can be kept.
+    kept: Option<(SpecVersion, RotationConfig)>,
+}
+
+impl PolicyInForce {
+    /// Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When the cluster of the object cannot be reached by what is configured.
+    pub async fn open(file: RotationConfig) -> Result<Self, KeyRingPolicyError> {
+        let object = match &file.key_ring {
+            Some(at) => Some(KeyRingObject::open(at, &file.base).await?),
+            None => None,
+        };
+        Ok(Self { file, object, kept: None })
+    }
+
+    /// Takes over what the owner of the object has changed. What cannot be read or kept leaves the last good spec in force:
+    /// whoever rotates says it.
+    ///
+    /// # Errors
+    /// While there was no good one.
+    pub async fn look(&mut self) -> Result<(), KeyRingPolicyError> {
+        let Some(object) = &mut self.object else { return Ok(()) };
+        let read = match object.spec().await {
+            Ok((version, _)) if self.kept.as_ref().is_some_and(|(kept, _)| *kept == version) => return Ok(()),
+            Ok((version, spec)) => {
+                let followed = self.file.with_spec(spec, &object.place());
+                followed.map(|policy| (version, policy)).map_err(KeyRingPolicyError::from)
+            }
+            Err(error) => Err(error.into()),
+        };
+        match read {
+            Ok(kept) => self.kept = Some(kept),
+            Err(error) if self.kept.is_none() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The policy that is in force.
+    pub fn now(&self) -> &RotationConfig {
+        self.kept.as_ref().map_or(&self.file, |(_, policy)| policy)
+    }
+}
+
 /// The policy as it is in force: by the spec of the object that it names, if it names one.
 ///
 /// # Errors
