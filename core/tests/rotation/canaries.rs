@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chancery_core::profile::RelyingParty;
-use chancery_core::ring::{Request, Step, TokenLifetimes};
+use chancery_core::ring::{Request, TokenLifetimes};
 use chancery_core::rotation::{
     CanaryAnswer, DeclaredCanary, Guard, Observations, Policy, PolicyError, Settings, observe, plan,
     to_be_tried,
@@ -129,18 +129,4 @@ fn a_key_stays_for_its_canaries_too() {
         let signed = |number| ring.key(key(number).key_id()).expect("there").signed;
         assert_eq!((signed(1).external_seconds, signed(0).external_seconds), (lives, 0));
     }
-}
-
-#[test]
-fn where_nothing_signs_nobody_holds_the_standby_back_by_refusing_it() {
-    let policy = policy(&[canary("a", None)], &[]).expect("a policy that can be kept");
-    let (ring, observed) = seen_for(100);
-    let blocked = |ring: &KeyRing| plan(ring, &policy, &observed).guards().contains(&Guard::CanaryMissing);
-    assert!(blocked(&ring), "a key signs meanwhile");
-    let kid = key(0).key_id().clone();
-    let asked = ring.request(&Request::Revoke { kid: kid.clone(), at_once: true }).expect("a key");
-    let revoked = asked.apply(&Step::Revoke(kid)).expect("it was asked for");
-    assert!(revoked.active().is_none() && !blocked(&revoked));
-    let steps = plan(&revoked, &policy, &observed).steps;
-    assert!(steps.iter().any(|planned| planned.step == Step::Activate(standby())), "{steps:?}");
 }

@@ -28,8 +28,7 @@ pub(super) fn activation(guards: &Guards<'_>, wanted: &mut Vec<BlockedStep>) {
     blocks.extend(guards.visibility(kid));
     blocks.extend(guards.loaded(kid, is_urgent));
     blocks.extend(guards.nodes_rest());
-    // Where nothing signs, whoever refuses the key loses no token by it.
-    blocks.extend(guards.canaries(kid).into_iter().filter(|_| guards.ring.active().is_some()));
+    blocks.extend(guards.canaries(kid));
     blocks.extend(guards.not_before(kid).filter(|_| !is_urgent));
     blocks.extend(guards.algorithm(key.public_key.algorithm()));
     wanted.push(BlockedStep { step: Step::Activate(kid.clone()), because, blocks });
