@@ -168,3 +168,29 @@ fn main() -> ExitCode {
 fn in_words(error: &anyhow::Error) -> String {
     each_once(error.chain().map(ToString::to_string))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// One key id in 64 begins with a hyphen.
+    #[test]
+    fn every_argument_that_is_a_key_id_may_begin_with_a_hyphen() {
+        let mut commands = vec![Cli::command()];
+        let mut names = Vec::new();
+        while let Some(command) = commands.pop() {
+            for argument in command.get_arguments() {
+                let values = argument.get_value_names().unwrap_or_default();
+                if values.iter().any(|value| matches!(value.as_str(), "KID" | "KEY_ID")) {
+                    let takes_one = argument.get_num_args().is_none_or(|count| count.max_values() == 1);
+                    assert!(argument.is_allow_hyphen_values_set() && takes_one, "{argument}");
+                    names.push(argument.get_id().to_string());
+                }
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+        assert!(!names.is_empty(), "no such argument was found");
+    }
+}

@@ -64,14 +64,14 @@ pub struct Args {
     /// Take over objects that carry no ownership marker
     #[arg(long)]
     adopt: bool,
-    /// Withdraw this key: its last token is dead
-    #[arg(long, value_name = "KID", num_args = 1..)]
+    /// Withdraw this key: its last token is dead. May be repeated
+    #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     withdraw: Vec<KeyId>,
     /// Relying parties that matter, as of `chancery lint --for`: whether they take the keys, and how long they keep them
     #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::USUAL)]
     parties: Vec<RelyingParty>,
-    /// Revoke this key: nothing ever publishes it again
-    #[arg(long, value_name = "KID", num_args = 1..)]
+    /// Revoke this key: nothing ever publishes it again. May be repeated
+    #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     revoke: Vec<KeyId>,
     /// Publish keys again that were withdrawn there, but not revoked
     #[arg(long)]

@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long = "for", value_name = "PARTY,...", value_delimiter = ',', default_values_t = RelyingParty::USUAL)]
     parties: Vec<RelyingParty>,
     /// A key id that must be visible
-    #[arg(long, value_name = "KID")]
+    #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     expect_kid: Vec<String>,
     /// A PEM file whose public keys must be visible
     #[arg(long, value_name = "FILE")]

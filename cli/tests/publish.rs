@@ -317,6 +317,19 @@ fn a_strangers_document_is_named_and_left_alone_until_adopted() {
 }
 
 #[test]
+fn a_key_id_that_begins_with_a_hyphen_is_withdrawn_and_revoked_as_any_other() {
+    let bench = Bench::new();
+    let odd: Vec<u8> = (0..=255).filter(|number| kid(*number).starts_with('-')).take(2).collect();
+    let [withdrawn, revoked] = odd[..] else { panic!("the keys of this test have no such ids: {odd:?}") };
+    let stays = odd.iter().fold(1, |number, odd| if number == *odd { number + 1 } else { number });
+    bench.publish("apply", &[bench.key(withdrawn), bench.key(revoked)], &[]);
+    let chosen = ["--withdraw", &kid(withdrawn), "--revoke", &kid(revoked), "--max-age", "60"];
+    let output = bench.publish("apply", &[bench.key(stays)], &chosen);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(bench.published("openid/v1/jwks").into_bytes(), jwks(&[stays]));
+}
+
+#[test]
 fn arguments_that_do_not_fit_are_usage_errors() {
     let bench = Bench::new();
     let file = bench.key(1);

@@ -59,16 +59,12 @@ impl Minio {
             command.env("MINIO_DOMAIN", domain).env("MINIO_SITE_REGION", region);
         }
         let mut process = Process::start("minio", command, &dir.join("log"))?;
-        let endpoint = format!("http://{address}");
-        let client = http::client(None)?;
-        let ready = format!("{endpoint}/minio/health/ready");
-        process
-            .ready(READY, async || {
-                client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success())
-            })
-            .await?;
-        let server = S3Server::at(endpoint);
+        let server = S3Server::at(format!("http://{address}"));
         let server = if let Some((_, region)) = name { server.of_region(region) } else { server };
+        // It calls itself ready and serves objects some time before it knows whom it may give credentials to.
+        let sts = sts_of(&server);
+        let form = [("Action", "AssumeRole"), ("Version", "2011-06-15")];
+        process.ready(READY, async || sts.call(&form).await.is_ok()).await?;
         Ok(Self { server, role_arn: None, process, dir })
     }
 
@@ -79,15 +75,8 @@ impl Minio {
 
     /// Credentials of the owner's that are limited to `policy`, which is an IAM policy as JSON.
     pub async fn credentials_limited_to(&self, policy: &str) -> Result<Credentials> {
-        let (id, secret) = self.root_credentials();
-        let sts = QueryApi {
-            endpoint: self.endpoint().to_owned(),
-            service: "sts",
-            region: self.region(),
-            credentials: Credentials::new(id, secret, None, None, "root"),
-        };
         let form = [("Action", "AssumeRole"), ("Version", "2011-06-15"), ("Policy", policy)];
-        credentials_in(&sts.call(&form).await?)
+        credentials_in(&sts_of(self).call(&form).await?)
     }
 
     /// The role that bearers of the trusted issuer's tokens may assume.
@@ -120,6 +109,17 @@ impl Deref for Minio {
 
     fn deref(&self) -> &S3Server {
         &self.server
+    }
+}
+
+/// The service that gives its owner credentials.
+fn sts_of(server: &S3Server) -> QueryApi {
+    let (id, secret) = server.root_credentials();
+    QueryApi {
+        endpoint: server.endpoint().to_owned(),
+        service: "sts",
+        region: server.region(),
+        credentials: Credentials::new(id, secret, None, None, "root"),
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Which private key to take, when the files hold several
-    #[arg(long, value_name = "KEY_ID")]
+    #[arg(long, value_name = "KEY_ID", allow_hyphen_values = true)]
     key_id: Option<KeyId>,
     #[command(flatten)]
     destination: Destination,

@@ -27,11 +27,11 @@ pub struct Args {
     /// The id in the marker of the documents, when the state that kept it is lost
     #[arg(long, value_name = "ID")]
     owner: Option<Owner>,
-    /// Where the state is lost: go on publishing this key, which no source shows
-    #[arg(long, value_name = "KID", num_args = 1..)]
+    /// Where the state is lost: go on publishing this key, which no source shows. May be repeated
+    #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     import: Vec<KeyId>,
-    /// Where the state is lost: let this published key go
-    #[arg(long, value_name = "KID", num_args = 1..)]
+    /// Where the state is lost: let this published key go. May be repeated
+    #[arg(long, value_name = "KID", allow_hyphen_values = true)]
     drop: Vec<KeyId>,
     /// Show what would be done and change nothing
     #[arg(long)]

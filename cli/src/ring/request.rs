@@ -19,7 +19,7 @@ pub struct KeyArgs {
     #[command(flatten)]
     policy: PolicyArg,
     /// The key id
-    #[arg(value_name = "KID")]
+    #[arg(value_name = "KID", allow_hyphen_values = true)]
     kid: KeyId,
 }
 

@@ -16,7 +16,7 @@ pub struct Args {
     #[command(flatten)]
     policy: PolicyArg,
     /// The key id
-    #[arg(value_name = "KID")]
+    #[arg(value_name = "KID", allow_hyphen_values = true)]
     kid: KeyId,
     /// Do not wait until another key signs and no signer signs with this one, even if nothing can be signed then
     #[arg(long)]

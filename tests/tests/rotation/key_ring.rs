@@ -87,6 +87,21 @@ impl Stage {
     async fn status(&self, name: &str) -> Result<Value> {
         Ok(self.api().get(name).await?.data["status"].clone())
     }
+
+    /// The status of the ring once it is so.
+    async fn shows(&self, what: &str, so: impl Fn(&Value) -> bool) -> Result<Value> {
+        let seen = wait::value_within(LONG, what, async || {
+            Ok(Some(self.status("main").await?).filter(|status| so(status)))
+        });
+        seen.await
+    }
+}
+
+/// A condition of a status, or nothing.
+fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut found = conditions.filter(|held| held["type"] == kind);
+    found.next().unwrap_or(&Value::Null)
 }
 
 fn object(name: &str, spec: Value) -> DynamicObject {
@@ -205,27 +220,14 @@ async fn a_ring_is_rotated_by_the_spec_and_shown_in_the_status() -> Result<()> {
         command.args(["ring", "run", "--policy", &policy]);
         rotating.push(Process::start("chancery ring run", command, &stage.dir.join(name))?);
     }
-    let followed = followed(&stage).await;
+    let followed = followed(&stage, &rotating).await;
     followed.with_context(|| rotating.iter().map(Process::log).collect::<String>())
 }
 
 /// What is seen of it from the cluster.
-async fn followed(stage: &Stage) -> Result<()> {
-    let condition = |status: &Value, kind: &str| {
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        let mut found = conditions.filter(|held| held["type"] == kind);
-        found.next().cloned().unwrap_or(Value::Null)
-    };
-    let shows = async |what: &str, so: &dyn Fn(&Value) -> bool| {
-        let seen = wait::value_within(LONG, what, async || {
-            Ok(Some(stage.status("main").await?).filter(|status| so(status)))
-        });
-        seen.await
-    };
-    let status = shows("a standby that waits to be seen", &|status| {
-        status["keys"].as_array().is_some_and(|keys| keys.len() == 2)
-    })
-    .await?;
+async fn followed(stage: &Stage, rotating: &[Process]) -> Result<()> {
+    let two_keys = |status: &Value| status["keys"].as_array().is_some_and(|keys| keys.len() == 2);
+    let status = stage.shows("a standby that waits to be seen", two_keys).await?;
     let active = status["active"].as_str().context("nothing signs")?.to_owned();
     ensure!(status["nextRotation"] == "in 30d" && status["observedGeneration"] == 1, "{status}");
     ensure!(condition(&status, "Ready")["status"] == "True", "{status}");
@@ -241,24 +243,31 @@ async fn followed(stage: &Stage) -> Result<()> {
         Ok(told.iter().any(|event| of_key(&event)).then_some(()))
     })
     .await?;
+    spec_is_kept_to(stage, rotating, &active).await
+}
 
+/// What its owner changes is taken over, and what cannot be kept is refused.
+async fn spec_is_kept_to(stage: &Stage, rotating: &[Process], active: &str) -> Result<()> {
     let changed = |spec| async move { stage.change("main", spec).await.map_err(anyhow::Error::msg) };
     changed(json!({ "schedule": { "every": null, "byHand": true } })).await?;
-    let status = shows("another schedule", &|status| status["nextRotation"] == "by hand").await?;
+    let status = stage.shows("another schedule", |status| status["nextRotation"] == "by hand").await?;
     ensure!(status["observedGeneration"] == 2, "{status}");
+    // Each has its own last good spec: one that had not seen this one yet would go back to the one before.
+    wait::value_within(LONG, "both keep to the other schedule", async || {
+        Ok(rotating.iter().all(|process| process.log().contains("generation=2")).then_some(()))
+    })
+    .await?;
     // The rules do not know that tokens of a day outlive it.
     changed(json!({ "overlap": { "maximum": "3h" }, "schedule": { "every": "20d", "byHand": null } }))
         .await?;
-    let status = shows("a refusal", &|status| condition(status, "SpecAccepted")["status"] == "False").await?;
+    let status =
+        stage.shows("a refusal", |status| condition(status, "SpecAccepted")["status"] == "False").await?;
     ensure!(status["nextRotation"] == "by hand", "the last good spec: {status}");
     let message = condition(&status, "SpecAccepted")["message"].to_string();
     ensure!(message.contains("tokens may live for 86400 s"), "{message}");
     changed(json!({ "overlap": null })).await?;
-    let status = shows("the spec is good again", &|status| status["nextRotation"] == "in 20d").await?;
-    ensure!(
-        condition(&status, "SpecAccepted")["status"] == "True" && status["active"] == active.as_str(),
-        "{status}"
-    );
+    let status = stage.shows("the spec is good again", |status| status["nextRotation"] == "in 20d").await?;
+    ensure!(condition(&status, "SpecAccepted")["status"] == "True" && status["active"] == active, "{status}");
     Ok(())
 }
 
