@@ -8,7 +8,8 @@
 //! Rules:
 //!
 //! 1. What a kube-apiserver has is what it shows: the keys of its JWKS, and the key of a token that it has just issued. Files
-//!    prove nothing before a restart, and no restart is believed that does not show.
+//!    prove nothing before a restart, and no restart is believed that does not show. But a file that would be signed with after a
+//!    restart is said: no key is retired that one still holds.
 //! 2. The file of the keys that verify holds all of the ring's, and those that the ring knows nothing of. A key leaves it when
 //!    the ring has retired or revoked it.
 //! 3. A key is written to be signed with only when every other node verifies with it. A kube-apiserver may start again by itself
@@ -238,12 +239,14 @@ impl NodeView<'_> {
     /// What its kube-apiserver shows, as a signer says it.
     fn acknowledgement(&self, server: &NodeKeys) -> Acknowledgement {
         let said = self.acknowledged.cloned().unwrap_or_default();
-        let signs = server.signs.as_ref();
-        let signs_by_ring = signs.is_some() && signs == self.active();
+        // What is in the file is signed with as soon as the kube-apiserver starts again by itself.
+        let mut signs = server.signs.iter().chain(&self.files.signs);
+        let other = signs.find(|kid| Some(*kid) != self.active());
+        let signs_by_ring = server.signs.is_some() && other.is_none();
         let is_alive = |kid: &KeyId| self.ring.key(kid).is_some();
         let mut signed = said.signed;
         signed.retain(|kid, _| is_alive(kid));
-        if let Some(kid) = signs.filter(|kid| is_alive(kid)) {
+        if let Some(kid) = server.signs.as_ref().filter(|kid| is_alive(kid)) {
             let known = signed.entry(kid.clone()).or_default();
             *known = known.longest_of(self.signs_at_most);
         }
@@ -252,7 +255,7 @@ impl NodeView<'_> {
             position: if signs_by_ring { self.ring.position() } else { said.position },
             loaded: server.verifies.iter().filter(|kid| is_alive(kid)).cloned().collect(),
             signed,
-            signs: signs.filter(|_| !signs_by_ring).cloned(),
+            signs: other.cloned(),
         }
     }
 }

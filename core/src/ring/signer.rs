@@ -27,8 +27,8 @@ pub struct Acknowledgement {
     /// The longest lifetimes that it has signed, by key, since its start.
     #[serde(default)]
     pub signed: BTreeMap<KeyId, TokenLifetimes>,
-    /// The key that it signs with, where that is not the one that signs by its position: a kube-apiserver that has not read its
-    /// key files again.
+    /// The key that it signs with, or will after a restart, where that is not the one that signs by its position: a kube-apiserver
+    /// that has not read its key files again, or files that have not followed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signs: Option<KeyId>,
 }

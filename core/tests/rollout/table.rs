@@ -204,14 +204,14 @@ fn keys_that_the_ring_does_not_know_stay_and_are_not_signed_with() {
 #[test]
 fn what_it_says_is_what_its_kube_apiserver_shows() {
     let ring = activated();
-    let said = |server: &NodeKeys, acknowledged: Option<&Acknowledgement>| {
+    let said_with = |server: &NodeKeys, files: &NodeKeys, acknowledged: Option<&Acknowledgement>| {
         let view = NodeView {
             ring: &ring,
             name: "a",
             expected: &BTreeSet::new(),
             acknowledged,
             signs_at_most: TokenLifetimes::both(60),
-            files: server,
+            files,
             server: Some(server),
             turn: None,
             restart: LastRestart::Over,
@@ -221,12 +221,20 @@ fn what_it_says_is_what_its_kube_apiserver_shows() {
             other => panic!("{other:?}"),
         }
     };
+    let said =
+        |server: &NodeKeys, acknowledged: Option<&Acknowledgement>| said_with(server, server, acknowledged);
     let before = said(&keys(0, &[0, 1, 9]), None);
     assert_eq!((before.position.epoch, &before.signs, &before.loaded), (0, &Some(kid(0)), &kids(&[0, 1])));
     assert_eq!(before.signed[&kid(0)], TokenLifetimes::both(60));
     let after = said(&keys(1, &[0, 1]), Some(&before));
     assert_eq!((after.position, &after.signs), (ring.position(), &None));
     assert!(after.signed.contains_key(&kid(0)), "it was never said whether that was read");
+    let torn = said_with(&keys(1, &[0, 1]), &keys(0, &[0, 1]), Some(&before));
+    assert_eq!(
+        (torn.position, &torn.signs),
+        (before.position, &Some(kid(0))),
+        "it would sign so after a restart"
+    );
     let back = said(&keys(0, &[0, 1]), Some(&after));
     assert_eq!((back.position, &back.signs), (ring.position(), &Some(kid(0))), "somebody put old files back");
     let mut heard = ring.clone();
