@@ -11,6 +11,7 @@ use crate::error::{Class, ExchangeError, Stage};
 use crate::key::KeyBuilder;
 use crate::token::UnverifiedToken;
 
+pub mod aws;
 pub mod ci;
 pub mod file;
 pub mod given;
@@ -20,6 +21,7 @@ pub mod spiffe;
 pub mod variable;
 pub mod workload;
 
+pub use aws::AwsIdentity;
 pub use file::TokenFile;
 pub use given::GivenToken;
 pub use metadata::{CloudMetadata, Machine};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use chancery_exchange::cluster::{Cluster, ClusterChoice};
 use chancery_exchange::error::{Class, Stage};
+use chancery_exchange::provider::aws::Region;
 use chancery_exchange::service_account::{BoundObject, ServiceAccountName, ServiceAccounts as _};
 use chancery_exchange::subject::ci::{JobToken, Pipeline};
 use chancery_exchange::subject::{
-    BrokerApi, BrokerIdentity, CloudMetadata, Environment, Machine, ServiceAccountSource, SpiffeId,
-    TokenFile, TokenVariable, WorkloadApi,
+    AwsIdentity, BrokerApi, BrokerIdentity, CloudMetadata, Environment, Machine, ServiceAccountSource,
+    SpiffeId, TokenFile, TokenVariable, WorkloadApi,
 };
 use chancery_exchange::transport::Transport;
 use chancery_exchange::{ExchangeError, SubjectTokenSource};
@@ -25,6 +26,7 @@ pub enum SourceChoice {
     GitLab,
     Spiffe(Option<SpiffeId>),
     Metadata(Machine),
+    AwsSts(Option<Region>),
     Broker(ServiceAccountName),
 }
 
@@ -100,12 +102,17 @@ impl FromStr for SourceChoice {
                 let client = Some(client).filter(|client| !client.is_empty()).map(str::to_owned);
                 Ok(Self::Metadata(Machine::Azure { client }))
             }
+            ("aws-sts", "") => Ok(Self::AwsSts(None)),
+            ("aws-sts", region) => {
+                let region = region.parse().map_err(|error: ExchangeError| error.to_string())?;
+                Ok(Self::AwsSts(Some(region)))
+            }
             ("google-metadata", "") => Ok(Self::Metadata(Machine::Google)),
             ("gitlab", "") => Ok(Self::GitLab),
             ("circleci", "") => Ok(Self::Variable("CIRCLE_OIDC_TOKEN_V2".to_owned())),
             ("bitbucket", "") => Ok(Self::Variable("BITBUCKET_STEP_OIDC_TOKEN".to_owned())),
             _ => Err(format!(
-                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, spiffe-broker:NAMESPACE/NAME, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket, azure-metadata, google-metadata or env:VARIABLE"
+                "{text:?} came; expected file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID, spiffe-broker:NAMESPACE/NAME, github, gitlab, azure-pipelines, buildkite, circleci, bitbucket, azure-metadata, google-metadata, aws-sts, aws-sts:REGION or env:VARIABLE"
             )),
         }
     }
@@ -155,6 +162,9 @@ impl SourceChoice {
             Self::Metadata(machine) => {
                 Arc::new(CloudMetadata::new(machine, around.environment, around.transport.clone())?)
             }
+            Self::AwsSts(region) => {
+                Arc::new(AwsIdentity::new(region, around.environment, around.transport.clone())?)
+            }
             Self::Broker(name) => {
                 let account = Cluster::open(around.cluster).await?.read(&name).await?;
                 let identity = around.broker.identity()?;
@@ -196,6 +206,9 @@ mod tests {
         assert_eq!("buildkite".parse(), Ok(SourceChoice::Pipeline(Pipeline::Buildkite)));
         assert_eq!("spiffe".parse(), Ok(SourceChoice::Spiffe(None)));
         assert_eq!("google-metadata".parse(), Ok(SourceChoice::Metadata(Machine::Google)));
+        assert_eq!("aws-sts".parse(), Ok(SourceChoice::AwsSts(None)));
+        assert_eq!("aws-sts:eu-west-1".parse(), Ok(SourceChoice::AwsSts("eu-west-1".parse().ok())));
+        assert!("aws-sts:mars".parse::<SourceChoice>().is_err());
         let client = Some("c-1".to_owned());
         assert_eq!("azure-metadata:c-1".parse(), Ok(SourceChoice::Metadata(Machine::Azure { client })));
         let id = "spiffe://example.org/app";

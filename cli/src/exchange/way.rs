@@ -44,7 +44,7 @@ pub struct Way {
     to: Target,
     /// Where the token is: file:PATH, service-account:NAMESPACE/NAME, spiffe, spiffe:ID,
     /// spiffe-broker:NAMESPACE/NAME, github, gitlab, azure-pipelines,
-    /// buildkite, circleci, bitbucket, azure-metadata or azure-metadata:CLIENT, google-metadata, env:VARIABLE. Otherwise what the environment says
+    /// buildkite, circleci, bitbucket, azure-metadata or azure-metadata:CLIENT, google-metadata, aws-sts or aws-sts:REGION, env:VARIABLE. Otherwise what the environment says
     #[arg(long)]
     source: Option<SourceChoice>,
     /// Take a token from a variable outside of a pipeline, where every child and debugger sees it

@@ -15,6 +15,7 @@ mod agent;
 #[cfg(feature = "agent")]
 mod argocd;
 mod aws;
+mod aws_identity;
 mod azure;
 #[cfg(all(feature = "azure-sdk", feature = "google-sdk"))]
 mod bridges;

@@ -16,7 +16,7 @@ use super::Condition;
 use super::targets::Target;
 use crate::fake::Fake;
 use crate::fake::issuer::{SUBJECT, claims, forged, now, token};
-use crate::{metadata, pipelines};
+use crate::{aws_identity, metadata, pipelines};
 
 /// Where a token comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub enum Source {
     AzurePipelines,
     GitLab,
     Metadata,
+    AwsSts,
 }
 
 impl Source {
@@ -43,6 +44,7 @@ impl Source {
         Self::AzurePipelines,
         Self::GitLab,
         Self::Metadata,
+        Self::AwsSts,
     ];
 
     /// Whether its tokens can be for a target.
@@ -116,6 +118,10 @@ impl Platform {
                 let fake = Fake::start(move |call| metadata::answer(call, &mint)).await;
                 let machine = Machine::Azure { client: Some("client-1".to_owned()) };
                 Self { source: Arc::new(metadata::source(machine, &fake)), _kept: vec![Box::new(fake)] }
+            }
+            Source::AwsSts => {
+                let fake = Fake::start(move |call| aws_identity::answer(call, &mint)).await;
+                Self { source: Arc::new(aws_identity::source(&fake)), _kept: vec![Box::new(fake)] }
             }
             Source::GitLab => Self { source: Arc::new(Job(condition)), _kept: Vec::new() },
         }
