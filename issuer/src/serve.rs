@@ -13,7 +13,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use chancery_core::{DocumentSet, IssuerUrl};
 use serde::Deserialize;
@@ -58,12 +58,16 @@ impl ServeConfig {
 #[derive(Clone, Debug)]
 pub struct Documents {
     table: Arc<RwLock<Arc<DocumentTable>>>,
+    /// Held while a table is made of the one before: of two changes at a time neither undoes the other. Readers do not wait
+    /// for it.
+    changing: Arc<Mutex<()>>,
 }
 
 impl Documents {
     /// Nothing to serve yet for the issuers of `policy`.
     pub fn new(policy: HostPolicy) -> Self {
-        Self { table: Arc::new(RwLock::new(Arc::new(DocumentTable::empty(Arc::new(policy))))) }
+        let table = Arc::new(RwLock::new(Arc::new(DocumentTable::empty(Arc::new(policy)))));
+        Self { table, changing: Arc::default() }
     }
 
     /// Serves `sets` from the next request on, and nothing that was served before. Documents of an issuer that has gone
@@ -72,9 +76,7 @@ impl Documents {
     /// # Errors
     /// Names an issuer that is there twice; what was served before stays.
     pub fn replace(&self, sets: &[DocumentSet]) -> Result<(), TableError> {
-        let before = self.table();
-        self.put(before.replaced(before.policy().clone(), sets)?);
-        Ok(())
+        self.change(|before| before.replaced(before.policy().clone(), sets))
     }
 
     /// Answers for the issuers of `policy` from now on, and for no others, with those of `sets` that are theirs.
@@ -82,8 +84,7 @@ impl Documents {
     /// # Errors
     /// As [`replace`](Self::replace).
     pub fn answer_for(&self, policy: HostPolicy, sets: &[DocumentSet]) -> Result<(), TableError> {
-        self.put(self.table().replaced(Arc::new(policy), sets)?);
-        Ok(())
+        self.change(|before| before.replaced(Arc::new(policy), sets))
     }
 
     /// The table of this moment.
@@ -96,14 +97,49 @@ impl Documents {
         self.table().policy().issuers().to_vec()
     }
 
-    fn put(&self, table: DocumentTable) {
+    fn change(
+        &self,
+        made_of: impl FnOnce(&DocumentTable) -> Result<DocumentTable, TableError>,
+    ) -> Result<(), TableError> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = made_of(&self.table())?;
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use super::*;
+
+    /// Whoever serves what was collected does not bring the issuers back that a reload has just replaced.
+    #[test]
+    fn of_two_changes_at_a_time_neither_undoes_the_other() {
+        let policy = |name: usize| {
+            let url: IssuerUrl = format!("https://id.example.com/{name}").parse().unwrap();
+            HostPolicy::new(&[url], &[]).unwrap()
+        };
+        let (documents, over) = (Documents::new(policy(0)), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    documents.replace(&[]).unwrap();
+                }
+            });
+            let lost = (1..3000).find(|name| {
+                let wanted = policy(*name);
+                let issuers = wanted.issuers().to_vec();
+                documents.answer_for(wanted, &[]).unwrap();
+                thread::yield_now();
+                documents.issuers() != issuers
+            });
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(lost, None, "the issuers of that change are not answered for");
+        });
+    }
 
     #[test]
     fn the_configuration_is_strict_and_its_paths_start_where_it_stands() {
