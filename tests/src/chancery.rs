@@ -13,7 +13,7 @@ use crate::process::{Process, mortal};
 use crate::scratch::Scratch;
 
 /// How long a draining issuer may take.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(60);
 
 /// What a run of the command line left.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a server may take to answer; ten times what the slowest takes on two busy cores.
-pub const READY: Duration = Duration::from_secs(60);
+pub const READY: Duration = Duration::from_secs(180);
 
 const POLL: Duration = Duration::from_millis(25);
 /// Lines of a log that an error carries.
