@@ -3,7 +3,6 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use chancery_core::key_file::read_public_keys;
 use e2e::key_file::KeyFile;
 use e2e::scratch::Scratch;
 use e2e::site::Site;
@@ -48,14 +47,8 @@ async fn vaults_own_code_follows_a_rotation() -> Result<()> {
         json!([{ "name": "one", "vault": { "address": vault.url(), "tokenFile": "token" } }]);
     let issuer = json!({ "iss": site.url("/cluster-a") });
     let logs_in = async |key: &KeyFile| vault.login("app", &token(key, &issuer)?).await;
-    // Nobody logs in while the configuration is written: a login under way then has the method go on with the keys before,
-    // until the next write (`jwtValidator` in its backend.go; docs/targets/sinks.md says so).
-    let holds = async |key: &KeyFile| {
-        let configuration = vault.configuration().await?;
-        let keys = configuration.get("jwt_validation_pubkeys").and_then(Value::as_array);
-        let held = keys.into_iter().flatten().filter_map(Value::as_str).map(read_public_keys);
-        Ok(held.flat_map(|read| read.keys).any(|held| held.key_id().as_str() == key.kid))
-    };
+    // Nobody logs in while the configuration is written: see `VaultJwt::holds`.
+    let holds = async |key: &KeyFile| vault.holds(&key.kid).await;
 
     let mut service = site.start_ready().await?;
     wait::until("the old key in Vault", async || holds(&old).await).await?;
