@@ -53,6 +53,13 @@ pub async fn run_command(mut command: Command) -> Result<Output> {
     })
 }
 
+/// Starts `chancery ring run --policy FILE`: a process that rotates. It logs to `log`.
+pub fn rotate(policy: impl AsRef<OsStr>, log: &Path) -> Result<Process> {
+    let mut command = mortal(&binary::chancery()?);
+    command.args(["ring", "run", "--policy"]).arg(policy);
+    Process::start("chancery ring run", command, log)
+}
+
 /// A running `chancery issuer`. Killed on drop, as every [`Process`].
 #[derive(Debug)]
 pub struct IssuerService {
