@@ -210,7 +210,10 @@ fn every_address_is_read_and_one_that_is_down_exits_3() {
     assert!(out.contains(&format!("edge       {} past caches\n", served.address)), "{out}");
     assert!(out.ends_with("visible at its one address\n"), "{out}");
 
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Held, so that nobody listens there meanwhile.
+    let reserved = tokio::net::TcpSocket::new_v4().unwrap();
+    reserved.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let closed = reserved.local_addr().unwrap();
     let second = format!("id.example.com:443:{closed}");
     let output = served.verify(&["--every-address", "--resolve", &second]);
     let out = text(&output.stdout);

@@ -8,7 +8,6 @@
     reason = "a test fails by panicking"
 )]
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,11 +15,12 @@ use chancery_core::PublicKey;
 use chancery_issuer::config::Config;
 use chancery_issuer::service::{ControlError, Service, ServiceControl, check};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn public_key() -> String {
     let pair = rcgen::KeyPair::generate().unwrap();
@@ -28,16 +28,21 @@ fn public_key() -> String {
     key.to_pem()
 }
 
-/// A folder of configurations, keys and targets, and a port that was free.
+/// A folder of configurations, keys and targets, and a port that nobody else is given.
 struct Office {
     dir: TempDir,
     port: u16,
+    /// It does not listen, so that whoever is told to may.
+    _reserved: TcpSocket,
 }
 
 impl Office {
     fn new() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { dir: tempfile::tempdir().unwrap(), port }
+        let reserved = TcpSocket::new_v4().unwrap();
+        reserved.set_reuseaddr(true).unwrap();
+        reserved.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let port = reserved.local_addr().unwrap().port();
+        Self { dir: tempfile::tempdir().unwrap(), port, _reserved: reserved }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -13,7 +13,7 @@ use crate::process::{Process, mortal};
 use crate::scratch::Scratch;
 
 /// How long a draining issuer may take.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(60);
 
 /// What a run of the command line left.
 #[derive(Clone, Debug)]
@@ -51,6 +51,13 @@ pub async fn run_command(mut command: Command) -> Result<Output> {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Starts `chancery ring run --policy FILE`: a process that rotates. It logs to `log`.
+pub fn rotate(policy: impl AsRef<OsStr>, log: &Path) -> Result<Process> {
+    let mut command = mortal(&binary::chancery()?);
+    command.args(["ring", "run", "--policy"]).arg(policy);
+    Process::start("chancery ring run", command, log)
 }
 
 /// A running `chancery issuer`. Killed on drop, as every [`Process`].

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::header::RETRY_AFTER;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use self::connection::Ending;
@@ -197,7 +197,7 @@ impl FaultProxy {
     /// Accepts connections again.
     pub async fn accept(&self) -> Result<()> {
         self.refuse().await;
-        let listener = TcpListener::bind(&self.address).await?;
+        let listener = ports::listen_again(&self.address).await?;
         let shared = self.shared.clone();
         let listening = Listening::on(listener, move |stream| connection::converse(stream, shared.clone()));
         *lock(&self.listening) = Some(listening);

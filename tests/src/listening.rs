@@ -28,7 +28,8 @@ impl Listening {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
                         Ok((stream, _)) => _ = connections.spawn(serve(stream)),
-                        Err(_) => return,
+                        // Of a connection that has ended before it was accepted.
+                        Err(_) => tokio::task::yield_now().await,
                     },
                     Some(_) = connections.join_next() => {}
                 }

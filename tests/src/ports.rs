@@ -2,15 +2,20 @@
 //!
 //! Binding port 0 and closing it races: between closing and the server's own bind, another process may be given the
 //! same port. So each process locks blocks of ports, machine-wide, and hands out each port of a block once.
+//!
+//! A child process has copies of all sockets of ours from its birth until it becomes another program, which takes
+//! milliseconds on a busy machine. A port at which we listened for a moment only is taken for as long as that.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use tokio::net::{TcpListener, TcpSocket};
 
-use crate::scratch;
+use crate::{scratch, wait};
 
 /// Below Linux' ephemeral ports (from 32768), which outgoing connections take at random.
 const RANGE: Range<u16> = 20_000..32_000;
@@ -41,8 +46,26 @@ pub fn free_address() -> Result<String> {
     Ok(format!("{}:{}", Ipv4Addr::LOCALHOST, free()?))
 }
 
+/// Listens at an address at which this process has listened before.
+pub async fn listen_again(address: &str) -> Result<TcpListener> {
+    wait::value(&format!("{address} to be free again"), async || match TcpListener::bind(address).await {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(None),
+        bound => Ok(Some(bound)),
+    })
+    .await?
+    .with_context(|| format!("listen on {address}"))
+}
+
 fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    bound(port).is_ok()
+}
+
+/// A socket that does not listen: nobody is refused the port on its account, whoever holds a copy.
+fn bound(port: u16) -> std::io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    Ok(socket)
 }
 
 fn lock_block(first: u16) -> Result<Block> {
@@ -62,6 +85,31 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// What a child process does that is being born while a port is tried.
+    #[tokio::test]
+    async fn whoever_holds_a_copy_of_the_trial_does_not_hold_the_port() {
+        let port = free().unwrap();
+        let copy = bound(port).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        assert!(!is_free(port), "somebody listens there");
+        drop((copy, listener));
+        assert!(is_free(port));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_a_copy_still_holds_is_waited_for() {
+        let address = free_address().unwrap();
+        let copy = TcpListener::bind(&address).await.unwrap();
+        let again = listen_again(&address);
+        tokio::pin!(again);
+        tokio::select! {
+            biased;
+            _ = &mut again => panic!("it is taken"),
+            () = tokio::task::yield_now() => drop(copy),
+        }
+        again.await.unwrap();
+    }
 
     #[test]
     fn no_port_is_given_twice() {

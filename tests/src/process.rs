@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a server may take to answer; ten times what the slowest takes on two busy cores.
-pub const READY: Duration = Duration::from_secs(60);
+/// How long a server may take to answer: many that start at once on two cores take a minute.
+pub const READY: Duration = Duration::from_secs(180);
 
 const POLL: Duration = Duration::from_millis(25);
 /// Lines of a log that an error carries.

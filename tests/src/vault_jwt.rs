@@ -2,6 +2,7 @@
 //! a whole Vault has around it (policies, namespaces, seals, other methods) has the stand-in in [`vault`](crate::vault).
 
 use anyhow::{Context, Result, ensure};
+use chancery_core::key_file::read_public_keys;
 use serde_json::{Value, json};
 
 use crate::process::{Process, READY, mortal};
@@ -50,6 +51,16 @@ impl VaultJwt {
         let answer = self.client.post(url).header("x-vault-token", TOKEN).json(body).send().await?;
         let (status, text) = (answer.status().as_u16(), answer.text().await?);
         Ok((status, serde_json::from_str(&text).unwrap_or_default()))
+    }
+
+    /// Whether its configuration has this key. Wait for that before you log in: a login that is under way while the
+    /// configuration is written may leave the method with the keys before until the next write, since `pathLogin` keeps
+    /// what it makes of a configuration that it has read earlier (vault-plugin-auth-jwt 0.26.1; docs/targets/sinks.md).
+    pub async fn holds(&self, kid: &str) -> Result<bool> {
+        let configuration = self.configuration().await?;
+        let keys = configuration.get("jwt_validation_pubkeys").and_then(Value::as_array);
+        let held = keys.into_iter().flatten().filter_map(Value::as_str).map(read_public_keys);
+        Ok(held.flat_map(|read| read.keys).any(|key| key.key_id().as_str() == kid))
     }
 
     /// The configuration as it is read, null when there is none.

@@ -193,7 +193,7 @@ mod tests {
         saved
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_state_that_could_not_be_written_is_written_as_soon_as_it_can_be() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("state");

@@ -129,8 +129,10 @@ async fn an_address_that_lags_and_one_that_is_down_are_named() {
 
     let server = Server::start(&stage.authority, Certificate::default(), stage.new.clone()).await;
     let mut options = options(&stage.authority, server.address);
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    options.addresses.insert("id.example.com", closed);
+    // Held, so that nobody listens there meanwhile.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    options.addresses.insert("id.example.com", closed.local_addr().unwrap());
     let probe = self::probe(options, &Expectation::none()).await;
     assert_eq!(rules(&probe), [rule::UNREACHABLE]);
     let shown = keys_at_edges(&probe, false);

@@ -1,6 +1,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
+
 use super::*;
 
 /// A store that answers every request with the `Host` it was sent, and keeps what it was asked.

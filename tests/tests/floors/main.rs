@@ -1,5 +1,6 @@
 //! The floors, enforced: imports point down only, floor 0 and the offline tool link nothing that talks or ticks, what
 //! the cluster runs reads no private signing key, and no two files import each other.
+//! Tests do not rest on time, either.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@ mod builds;
 mod circles;
 mod sources;
 mod tokens;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, ensure};
 use chancery_core::ring::KeyState;
 use e2e::cluster::API_AUDIENCE;
 use e2e::kube_apiserver::KubeApiserver;
-use e2e::process::{Process, mortal};
+use e2e::process::Process;
 use e2e::token::{self, TokenSigner};
-use e2e::{binary, ports, wait};
+use e2e::{binary, chancery, ports, wait};
 use k8s_openapi::api::core::v1::{Node, Secret, ServiceAccount};
 use kube::Api;
 use serde_json::{Value, json};
@@ -140,9 +140,7 @@ fn rotate_by(stage: &Stage, port: u16) -> Result<Process> {
     });
     policy["census"] = json!({ "kubeconfig": kubeconfig, "every": "1s" });
     std::fs::write(path, policy.to_string())?;
-    let mut command = mortal(&binary::chancery()?);
-    command.args(["ring".as_ref(), "run".as_ref(), "--policy".as_ref(), path.as_os_str()]);
-    Process::start("chancery ring run", command, &dir.join("run.log"))
+    chancery::rotate(path, &dir.join("run.log"))
 }
 
 /// A kube-apiserver that signs and verifies with the ring's keys of this moment, from files in a folder.

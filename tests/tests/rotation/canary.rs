@@ -18,7 +18,7 @@ use e2e::etcd::Etcd;
 use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
 use e2e::minio::Minio;
-use e2e::process::{Process, mortal};
+use e2e::process::Process;
 use e2e::relying_party::TrustedIssuer;
 use e2e::scratch::Scratch;
 use e2e::signer::SignerProcess;
@@ -70,9 +70,7 @@ impl Ring {
     fn rotate_with(&mut self, canaries: &Value) -> Result<()> {
         self.rotating = None;
         write_policy(&self.site, &self.dir, canaries)?;
-        let mut command = mortal(&binary::chancery()?);
-        command.args(["ring", "run", "--policy"]).arg(self.dir.join("rotation.yaml"));
-        self.rotating = Some(Process::start("chancery ring run", command, &self.dir.join("log"))?);
+        self.rotating = Some(chancery::rotate(self.dir.join("rotation.yaml"), &self.dir.join("log"))?);
         Ok(())
     }
 

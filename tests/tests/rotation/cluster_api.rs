@@ -69,9 +69,7 @@ impl Stage {
         let store = store.open(dir.path(), StoreMode::ReadOnly).await?;
         let schema = Schema { name: KeyRing::DOCUMENT, version: KeyRing::DOCUMENT_VERSION };
         let ring = store.cell(&site.url(PATH), schema);
-        let mut command = mortal(&binary::chancery()?);
-        command.args(["ring", "run", "--policy", &policy]);
-        let rotating = Process::start("chancery ring run", command, &dir.join("run.log"))?;
+        let rotating = chancery::rotate(&policy, &dir.join("run.log"))?;
         let machines = Machines::start(management, &site.url(PATH)).await?;
         Ok(Self { machines, rotating, ring, site, policy, dir })
     }

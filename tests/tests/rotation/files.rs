@@ -179,6 +179,7 @@ async fn killed(stage: &FilesStage) -> Result<()> {
     stage.rotate().await?;
     for round in 1..=KILLS {
         let followers = (0..3).map(|number| stage.follow(number)).collect::<Result<Vec<_>>>()?;
+        // Whatever they are at then: the moment is what is tried.
         tokio::time::sleep(Duration::from_millis(300) * round).await;
         for mut follower in followers {
             follower.kill()?;

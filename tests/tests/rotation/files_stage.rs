@@ -75,9 +75,7 @@ impl FilesStage {
         let store = CellStore::directory(&dir.join("ring"), StoreMode::ReadOnly).await?;
         let ring = store.cell(&site.url(PATH), schema);
         let issuer = site.start_ready().await?;
-        let mut command = mortal(&binary::chancery()?);
-        command.args(["ring", "run", "--policy", text(&policy)?]);
-        let rotating = Process::start("chancery ring run", command, &dir.join("run.log"))?;
+        let rotating = chancery::rotate(&policy, &dir.join("run.log"))?;
         let servers = kube_apiservers(&site.url(PATH), &nodes).await?;
         let restarted = <[AtomicUsize; 3]>::default();
         Ok(Self { servers, restarted, rotating, _issuer: issuer, site, ring, nodes, _dir: dir, policy })

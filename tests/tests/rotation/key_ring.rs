@@ -10,7 +10,7 @@ use e2e::cluster::Cluster;
 use e2e::etcd::Etcd;
 use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
-use e2e::process::{Process, mortal};
+use e2e::process::Process;
 use e2e::scratch::Scratch;
 use e2e::signer::SignerProcess;
 use e2e::{binary, wait};
@@ -216,9 +216,7 @@ async fn a_ring_is_rotated_by_the_spec_and_shown_in_the_status() -> Result<()> {
 
     let mut rotating = Vec::new();
     for name in ["one", "two"] {
-        let mut command = mortal(&binary::chancery()?);
-        command.args(["ring", "run", "--policy", &policy]);
-        rotating.push(Process::start("chancery ring run", command, &stage.dir.join(name))?);
+        rotating.push(chancery::rotate(&policy, &stage.dir.join(name))?);
     }
     let followed = followed(&stage, &rotating).await;
     followed.with_context(|| rotating.iter().map(Process::log).collect::<String>())

@@ -1,17 +1,17 @@
 //! Tokens that are asked for and verified all the time, and every refusal.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
 use e2e::kube_apiserver::KubeApiserver;
 use e2e::relying_party::Verdict;
-use e2e::token;
 use e2e::token_verifier::TokenVerifier;
-use tokio::sync::RwLock;
+use e2e::{token, wait};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use crate::stage::ACCOUNT;
@@ -43,8 +43,8 @@ pub struct Counts {
     pub signed: AtomicUsize,
     /// Questions to a kube-apiserver or relying party whether a token is good.
     pub verified: AtomicUsize,
-    tokens: Mutex<Vec<String>>,
-    refused: Mutex<Vec<String>>,
+    tokens: std::sync::Mutex<Vec<String>>,
+    refused: std::sync::Mutex<Vec<String>>,
 }
 
 impl Counts {
@@ -75,21 +75,20 @@ impl Counts {
 pub struct Load {
     pub counts: Arc<Counts>,
     servers: Servers,
-    /// Whether the kube-apiserver is left alone, since its signer is.
-    resting: Arc<Vec<AtomicBool>>,
+    minted: Arc<Vec<Mutex<Minted>>>,
     ends: Arc<AtomicBool>,
     minting: JoinSet<()>,
     verifying: JoinSet<()>,
-    relying_party: Arc<tokio::sync::Mutex<TokenVerifier>>,
+    relying_party: Arc<Mutex<TokenVerifier>>,
 }
 
 impl Load {
     /// Begins. Every token is shown to every kube-apiserver and to the relying party at once.
     pub fn begin(servers: Servers, relying_party: TokenVerifier, rate: Rate) -> Self {
         let counts = Arc::new(Counts::default());
-        let resting = Arc::new(servers.iter().map(|_| AtomicBool::new(false)).collect::<Vec<_>>());
+        let minted = Arc::new(servers.iter().map(|_| Mutex::default()).collect::<Vec<_>>());
         let ends = Arc::new(AtomicBool::new(false));
-        let relying_party = Arc::new(tokio::sync::Mutex::new(relying_party));
+        let relying_party = Arc::new(Mutex::new(relying_party));
         let (mut minting, mut verifying) = (JoinSet::new(), JoinSet::new());
         let mut readers = Vec::new();
         for number in 0..servers.len() {
@@ -105,20 +104,28 @@ impl Load {
                 servers: servers.clone(),
                 number,
                 rate,
-                resting: resting.clone(),
+                minted: minted.clone(),
                 ends: ends.clone(),
                 readers: readers.clone(),
                 counts: counts.clone(),
             };
             minting.spawn(minter.run());
         }
-        Self { counts, servers, resting, ends, minting, verifying, relying_party }
+        Self { counts, servers, minted, ends, minting, verifying, relying_party }
     }
 
     /// Leaves the kube-apiserver of a node alone, or no longer, and waits until no request of it is under way.
     pub async fn rest(&self, number: usize, rests: bool) {
-        self.resting[number].store(rests, Ordering::SeqCst);
-        tokio::time::sleep(Rate::FAST.pause * 5).await;
+        self.minted[number].lock().await.rests = rests;
+    }
+
+    /// Waits until the kube-apiserver of a node has given some more tokens.
+    pub async fn goes_on(&self, number: usize) -> Result<()> {
+        let before = self.minted[number].lock().await.tokens;
+        wait::until(&format!("more tokens of kube-apiserver {number}"), async || {
+            Ok(self.minted[number].lock().await.tokens >= before + 10)
+        })
+        .await
     }
 
     /// Stops to ask for tokens, and shows every one to everybody once more: all of them live still.
@@ -156,22 +163,26 @@ async fn review(servers: Servers, number: usize, mut tokens: UnboundedReceiver<S
     }
 }
 
-async fn rely(
-    party: Arc<tokio::sync::Mutex<TokenVerifier>>,
-    mut tokens: UnboundedReceiver<String>,
-    counts: Arc<Counts>,
-) {
+async fn rely(party: Arc<Mutex<TokenVerifier>>, mut tokens: UnboundedReceiver<String>, counts: Arc<Counts>) {
     while let Some(token) = tokens.recv().await {
         let verdict = party.lock().await.verify(&token).await;
         counts.judge("the relying party", &token, verdict);
     }
 }
 
+/// What one kube-apiserver is asked for. Locked by whoever asks, for as long as a request is under way.
+#[derive(Debug, Default)]
+struct Minted {
+    /// Whether it is left alone, since its signer is.
+    rests: bool,
+    tokens: usize,
+}
+
 struct Minter {
     servers: Servers,
     number: usize,
     rate: Rate,
-    resting: Arc<Vec<AtomicBool>>,
+    minted: Arc<Vec<Mutex<Minted>>>,
     ends: Arc<AtomicBool>,
     readers: Vec<UnboundedSender<String>>,
     counts: Arc<Counts>,
@@ -179,16 +190,18 @@ struct Minter {
 
 impl Minter {
     async fn run(self) {
-        let Self { servers, number, rate, resting, ends, readers, counts } = self;
+        let Self { servers, number, rate, minted, ends, readers, counts } = self;
         let mut tick = tokio::time::interval(rate.pause);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         while !ends.load(Ordering::SeqCst) {
             tick.tick().await;
-            if resting[number].load(Ordering::SeqCst) {
+            let mut minted = minted[number].lock().await;
+            if minted.rests {
                 continue;
             }
             match servers[number].read().await.token_request(ACCOUNT, AUDIENCE, rate.lifetime).await {
                 Ok(token) => {
+                    minted.tokens += 1;
                     counts.signed.fetch_add(1, Ordering::Relaxed);
                     counts.tokens.lock().unwrap().push(token.clone());
                     readers.iter().for_each(|reader| _ = reader.send(token.clone()));

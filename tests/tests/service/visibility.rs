@@ -202,15 +202,19 @@ async fn time_runs_while_every_address_shows_the_key_and_stops_or_starts_again_a
     stage.three.answers(Manner::Through);
     stage.may_sign(&second).await?;
 
-    // A restart forgets neither the times nor the longest cache time, and downtime is not counted.
+    is_started_again(&mut stage, &first, kept).await
+}
+
+/// A restart forgets neither the times nor the longest cache time, and downtime is not counted.
+async fn is_started_again(stage: &mut Stage, first: &str, kept: u64) -> Result<()> {
     let third = stage.add_key("third")?.kid;
     stage.may_sign(&third).await?;
     assert_eq!(stage.service.terminate().await?, Some(0), "{}", stage.service.log());
     stage.service = stage.site.start_ready().await?;
-    wait::until("a look after the restart", async || Ok(stage.visible_for(&first).await? >= Some(kept)))
+    wait::until("a look after the restart", async || Ok(stage.visible_for(first).await? >= Some(kept)))
         .await?;
     // While nobody looked, a cache may have taken up a set without it.
-    stage.is_interrupted(&first).await?;
+    stage.is_interrupted(first).await?;
     stage.may_sign(&third).await?;
     Ok(())
 }

@@ -101,6 +101,7 @@ async fn kube_apiserver_waits_for_a_signer_that_is_late() -> Result<()> {
     let stage = Stage::new()?;
     let key = KeyFile::p256(&stage.dir, "sa")?;
     let late = async {
+        // Later than kube-apiserver asks for it first, which can be seen nowhere.
         tokio::time::sleep(Duration::from_secs(20)).await;
         stage.signer(&["--signing-key-file", &path(&key.private)]).await
     };

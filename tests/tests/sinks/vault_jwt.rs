@@ -47,12 +47,16 @@ async fn vaults_own_code_follows_a_rotation() -> Result<()> {
         json!([{ "name": "one", "vault": { "address": vault.url(), "tokenFile": "token" } }]);
     let issuer = json!({ "iss": site.url("/cluster-a") });
     let logs_in = async |key: &KeyFile| vault.login("app", &token(key, &issuer)?).await;
+    // Nobody logs in while the configuration is written: see `VaultJwt::holds`.
+    let holds = async |key: &KeyFile| vault.holds(&key.kid).await;
 
     let mut service = site.start_ready().await?;
+    wait::until("the old key in Vault", async || holds(&old).await).await?;
     wait::until("the old key to log in", async || Ok(logs_in(&old).await?.is_ok())).await?;
     assert_eq!(vault.configuration().await?.get("bound_issuer"), issuer.get("iss"));
     assert!(logs_in(&new).await?.is_err());
     new.put_public_half_into(&watched)?;
+    wait::until("the new key in Vault", async || holds(&new).await).await?;
     wait::until("the new key to log in", async || Ok(logs_in(&new).await?.is_ok())).await?;
     assert!(logs_in(&old).await?.is_ok());
 
@@ -65,6 +69,7 @@ async fn vaults_own_code_follows_a_rotation() -> Result<()> {
     ensure!(vault.write("config", &configuration).await?.0 == 204);
     let before = vault.configuration().await?;
     std::fs::remove_file(watched.join("old.pub"))?;
+    wait::until("Vault without the old key", async || Ok(!holds(&old).await?)).await?;
     wait::until("the old key to be refused", async || Ok(logs_in(&old).await?.is_err())).await?;
     for accepted in [&new, &theirs] {
         assert!(logs_in(accepted).await?.is_ok(), "{accepted:?}");
