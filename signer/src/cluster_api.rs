@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use chancery_cluster::access::AccessError;
 use chancery_cluster::cell::{Cell, CellError, CellStoreError, StoreMode};
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::ring::TokenLifetimes;
 use chancery_core::rollout::{
     MachinesForecast, MachinesRollout, MachinesStep, MachinesView, MachinesWait, NodeKeys, decide_machines,
@@ -70,8 +71,8 @@ pub struct ControlPlane {
     acknowledger: Acknowledger,
     objects: Objects,
     /// What was logged and goes on.
-    waits: Option<MachinesWait>,
-    trouble: Option<String>,
+    waits: LastSaid<MachinesWait>,
+    trouble: LastSaid,
 }
 
 /// Everything that was seen in one look.
@@ -106,8 +107,8 @@ impl ControlPlane {
             vault: policy.keys.open(base).await?,
             objects: Objects::open(&config.place).await?,
             policy: PolicyInForce::open(policy.clone()).await?,
-            waits: None,
-            trouble: None,
+            waits: LastSaid::default(),
+            trouble: LastSaid::default(),
             config,
         })
     }
@@ -151,10 +152,10 @@ impl ControlPlane {
             MachinesRollout::Do { step, because } => {
                 info!(cluster = self.config.name, because, "cluster API: {step}");
                 self.carry_out(step, &seen).await?;
-                self.waits = None;
+                self.waits.forget();
             }
             MachinesRollout::Wait(wait) => self.wait(wait),
-            MachinesRollout::Done => self.waits = None,
+            MachinesRollout::Done => _ = self.waits.forget(),
         }
         Ok(decided)
     }
@@ -166,7 +167,7 @@ impl ControlPlane {
         loop {
             match self.step().await {
                 Ok(decided) => {
-                    if self.trouble.take().is_some() {
+                    if self.trouble.forget() {
                         info!(
                             cluster = self.config.name,
                             "cluster API: everything can be read and written again"
@@ -234,7 +235,7 @@ impl ControlPlane {
     }
 
     fn wait(&mut self, wait: &MachinesWait) {
-        if self.waits.as_ref() == Some(wait) {
+        if !self.waits.is_new(wait) {
             return;
         }
         let cluster = &self.config.name;
@@ -242,16 +243,14 @@ impl ControlPlane {
             true => info!(cluster, "cluster API: waits: {wait}"),
             false => warn!(cluster, "cluster API: waits: {wait}"),
         }
-        self.waits = Some(wait.clone());
     }
 
     /// Says what went wrong, once.
     fn complain(&mut self, trouble: &ControlPlaneError) {
         let text = chancery_cluster::error_chain(trouble);
-        if self.trouble.as_ref() != Some(&text) {
+        if self.trouble.is_new(&text) {
             error!(cluster = self.config.name, "cluster API: {text}");
         }
-        self.trouble = Some(text);
     }
 }
 

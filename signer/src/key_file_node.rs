@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_cluster::cell::{Cell, CellError, CellStoreError, StoreMode};
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::ring::TokenLifetimes;
 use chancery_core::rollout::{
     Forecast, LastRestart, NodeKeys, NodeView, Rollout, RolloutStep, RolloutWait, decide, foresee,
@@ -104,8 +105,8 @@ struct Asked {
 /// What was logged and goes on.
 #[derive(Debug, Default)]
 struct Said {
-    wait: Option<RolloutWait>,
-    trouble: Option<String>,
+    wait: LastSaid<RolloutWait>,
+    trouble: LastSaid,
 }
 
 /// Everything that was seen in one look.
@@ -194,10 +195,10 @@ impl KeyFileNode {
             Rollout::Do { step, because } => {
                 info!(node = self.config.name, because, "key files: {step}");
                 self.carry_out(step, &seen).await?;
-                self.said.wait = None;
+                self.said.wait.forget();
             }
             Rollout::Wait(wait) => self.waits(wait, seen.down.as_deref()),
-            Rollout::Done => self.said.wait = None,
+            Rollout::Done => _ = self.said.wait.forget(),
         }
         Ok(decided)
     }
@@ -209,7 +210,7 @@ impl KeyFileNode {
         loop {
             match self.step().await {
                 Ok(decided) => {
-                    if self.said.trouble.take().is_some() {
+                    if self.said.trouble.forget() {
                         info!(node = self.config.name, "key files: everything can be read and written again");
                     }
                     if matches!(decided, Rollout::Do { .. }) {
@@ -282,7 +283,7 @@ impl KeyFileNode {
     }
 
     fn waits(&mut self, wait: &RolloutWait, down: Option<&str>) {
-        if self.said.wait.as_ref() == Some(wait) {
+        if !self.said.wait.is_new(wait) {
             return;
         }
         let (node, why) = (&self.config.name, down.unwrap_or_default());
@@ -290,16 +291,14 @@ impl KeyFileNode {
             true => info!(node, why, "key files: waits: {wait}"),
             false => warn!(node, why, "key files: waits: {wait}"),
         }
-        self.said.wait = Some(wait.clone());
     }
 
     /// Says what went wrong, once.
     fn complain(&mut self, trouble: &NodeError) {
         let text = chancery_cluster::error_chain(trouble);
-        if self.said.trouble.as_ref() != Some(&text) {
+        if self.said.trouble.is_new(&text) {
             error!(node = self.config.name, "key files: {text}");
         }
-        self.said.trouble = Some(text);
     }
 }
 
