@@ -16,6 +16,7 @@ mod get;
 mod keep;
 mod kubelet;
 mod purge;
+mod reach;
 mod serve;
 mod source;
 mod way;

@@ -5,6 +5,7 @@
 //! | [`access`] | how an API server is reached, with a time limit on everything (feature `kube`) |
 //! | [`api_server`] | one kube-apiserver, and what it shows of its keys (feature `kube`) |
 //! | [`cell`] | a document that survives the process, changed only by compare-and-swap |
+//! | [`last_said`] | what goes on is said once |
 //! | [`lease`] | leader election by client-go's rule (feature `kube`) |
 //! | [`listener`] | accepts connections and has any service answer them, over TLS, within limits for all of the process |
 //! | [`socket`] | a unix socket that one process owns, and who may connect |
@@ -21,6 +22,7 @@ pub mod access;
 pub mod api_server;
 pub mod backoff;
 pub mod cell;
+pub mod last_said;
 #[cfg(feature = "kube")]
 pub mod lease;
 pub mod limits;

@@ -69,6 +69,13 @@ pub trait CertificateObserver: Send + Sync {
     fn looked(&self, certificate: &Path, reload: &Reload, standing: &CertificateStanding);
 }
 
+/// Nobody is told of a certificate that is not there.
+struct NoCertificate;
+
+impl CertificateObserver for NoCertificate {
+    fn looked(&self, _: &Path, _: &Reload, _: &CertificateStanding) {}
+}
+
 /// A bound listener that does not answer yet.
 pub struct Listener {
     listener: TcpListener,
@@ -102,6 +109,15 @@ impl Listener {
         let listener = TcpListener::bind(config.address).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         Ok(Self { listener, address, tls, connections: connections.clone(), observer })
+    }
+
+    /// Takes the address, to speak plain HTTP there.
+    ///
+    /// # Errors
+    /// Says why the address cannot be used.
+    pub async fn plain(address: SocketAddr, connections: &Connections) -> Result<Self, ListenError> {
+        let config = ListenerConfig { address, tls: None, hosts: Vec::new() };
+        Self::bind(&config, connections, Arc::new(NoCertificate)).await
     }
 
     /// The address that was taken, with its real port.

@@ -11,14 +11,10 @@
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chancery_cluster::listener::{
-    CertificateObserver, CertificateStanding, Connections, Listener, ListenerConfig, Reload,
-};
+use chancery_cluster::listener::{Connections, Listener};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -44,16 +40,9 @@ impl Service<Request<Incoming>> for Greeter {
     }
 }
 
-struct Nobody;
-
-impl CertificateObserver for Nobody {
-    fn looked(&self, _: &Path, _: &Reload, _: &CertificateStanding) {}
-}
-
 /// A listener that answers until the sender is dropped.
 async fn listen(connections: &Connections) -> (SocketAddr, watch::Sender<bool>) {
-    let config = ListenerConfig { address: "127.0.0.1:0".parse().unwrap(), tls: None, hosts: Vec::new() };
-    let listener = Listener::bind(&config, connections, Arc::new(Nobody)).await.unwrap();
+    let listener = Listener::plain("127.0.0.1:0".parse().unwrap(), connections).await.unwrap();
     let (address, (stop, stopped)) = (listener.address(), watch::channel(false));
     tokio::spawn(listener.run(Greeter, stopped));
     (address, stop)

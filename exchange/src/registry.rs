@@ -2,11 +2,13 @@
 
 use std::str::FromStr;
 
-use chancery_wire::{Endpoint, EndpointRule};
+use chancery_wire::{Endpoint, EndpointRule, HttpResponse};
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::credential::{Credential, CredentialKind, RegistryLogin};
-use crate::error::{ExchangeError, Stage};
+use crate::error::{Class, ExchangeError, Stage};
 use crate::key::KeyBuilder;
 use crate::transport::Transport;
 
@@ -118,6 +120,42 @@ impl Registry {
                 .remedy("use aws for ECR and JFrog, azure for ACR, gcp for Artifact Registry")),
         }
     }
+}
+
+/// A refusal, as ACR and JFrog write it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    errors: Vec<Reason>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Reason {
+    /// A word at ACR; JFrog's is not looked at.
+    code: Value,
+    message: String,
+}
+
+/// Why there is a refusal, if it says so.
+fn reason(answer: &HttpResponse) -> Option<Reason> {
+    let Refusal { errors } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    errors.into_iter().next()
+}
+
+/// A refusal by ACR or JFrog. What was asked for is denied, unless it may be asked for again: `remedy` says what to do then.
+fn refused(answer: &HttpResponse, came: Option<&str>, remedy: &'static str) -> ExchangeError {
+    let class = Class::of_status(answer.status.as_u16());
+    let (code, remedy) = match class {
+        Class::Throttled => ("throttled", "ask less often, and keep what was given in a cache"),
+        Class::Permanent => ("registry-access-denied", remedy),
+        _ => ("server-failed", "try again a little later"),
+    };
+    ExchangeError::new(class, Stage::Registry, code)
+        .status(answer.status.as_u16())
+        .came(came.unwrap_or("a refusal without a reason"))
+        .retry_after(answer.retry_after())
+        .remedy(remedy)
 }
 
 fn fixed(url: &str) -> Result<Endpoint, ExchangeError> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use chancery_wire::Secret;
+use chancery_wire::{HttpResponse, Secret};
 
 use crate::error::{Class, ExchangeError, Stage};
 use crate::key::KeyBuilder;
@@ -121,4 +121,14 @@ impl fmt::Debug for Environment {
 /// A source without a token.
 pub(crate) fn missing(code: &'static str) -> ExchangeError {
     ExchangeError::new(Class::Source, Stage::Source, code)
+}
+
+/// A source whose server gives no token. What asking again does not change is the source's to change.
+fn refused(answer: &HttpResponse, code: &'static str) -> ExchangeError {
+    let class = match Class::of_status(answer.status.as_u16()) {
+        Class::Permanent => Class::Source,
+        class => class,
+    };
+    let error = ExchangeError::new(class, Stage::Source, code);
+    error.status(answer.status.as_u16()).retry_after(answer.retry_after())
 }

@@ -16,7 +16,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,9 +24,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use chancery_cluster::listener::{
-    CertificateObserver, CertificateStanding, Connections, ListenError, Listener, ListenerConfig, Reload,
-};
+use chancery_cluster::listener::{Connections, ListenError, Listener};
 use chancery_core::IssuerUrl;
 use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
@@ -80,8 +77,7 @@ impl Admin {
         observations: Observations,
         connections: &Connections,
     ) -> Result<Self, ListenError> {
-        let plain = ListenerConfig { address: config.listen, tls: None, hosts: Vec::new() };
-        let listener = Listener::bind(&plain, connections, Arc::new(NoCertificate)).await?;
+        let listener = Listener::plain(config.listen, connections).await?;
         Ok(Self { listener, watched: Watched { metrics: Arc::new(MetricsPage::new(metrics)), observations } })
     }
 
@@ -101,13 +97,6 @@ impl Admin {
             .with_state(self.watched);
         self.listener.run(TowerToHyperService::new(routes), shutdown).await;
     }
-}
-
-/// The operators' port speaks plain HTTP.
-struct NoCertificate;
-
-impl CertificateObserver for NoCertificate {
-    fn looked(&self, _: &Path, _: &Reload, _: &CertificateStanding) {}
 }
 
 async fn readyz(State(watched): State<Watched>, RawQuery(query): RawQuery) -> (StatusCode, String) {

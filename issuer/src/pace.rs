@@ -84,21 +84,3 @@ async fn watched(round: &mut impl Round, publication: &Publication) -> bool {
         }
     }
 }
-
-/// The same problem is said once, not at every try.
-#[derive(Debug, Default)]
-pub(crate) struct LastProblem(Option<String>);
-
-impl LastProblem {
-    /// Whether this is another problem than the last one.
-    pub fn is_new(&mut self, text: &str) -> bool {
-        let is_new = self.0.as_deref() != Some(text);
-        self.0 = Some(text.to_owned());
-        is_new
-    }
-
-    /// It is over; the next one is new.
-    pub fn is_over(&mut self) {
-        self.0 = None;
-    }
-}

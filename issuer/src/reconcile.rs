@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::marker::Edition;
 use chancery_core::publication::{Blocked, Contact, Desired, Returning, WriterMemory};
 use chancery_core::withdrawal::Withdrawal;
@@ -15,7 +16,7 @@ use tracing::{debug, error, info, warn};
 use crate::collect::TargetFinding;
 use crate::index::Publication;
 use crate::metrics::{Metrics, PublishResult, TargetLabels};
-use crate::pace::{LastProblem, Round};
+use crate::pace::Round;
 
 mod notices;
 
@@ -47,7 +48,7 @@ pub(crate) struct Reconciler {
     /// What the target held last.
     pub seen: LastSeen,
     /// What was complained about last.
-    pub problem: LastProblem,
+    pub problem: LastSaid,
 }
 
 /// How a writer proves and remembers what it writes to one target.
@@ -96,7 +97,7 @@ impl Round for Reconciler {
         match self.publish(publication).await {
             Ok(outcome) => {
                 self.remember(outcome.edition.clone()).await;
-                self.problem.is_over();
+                self.problem.forget();
                 self.succeeded(&outcome);
                 true
             }

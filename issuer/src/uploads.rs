@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::upload::{DesiredUpload, UploadPlan};
 use chancery_core::{IssuerUrl, KeyId, Owner};
 use chancery_publisher::sink::{JwksSink, SinkConfig, UploadError, upload};
@@ -12,7 +13,7 @@ use tracing::{debug, error, info, warn};
 use crate::conditions::{ConditionStore, ConditionType, Subject, Verdict};
 use crate::index::Publication;
 use crate::metrics::{Metrics, PublishResult, SinkLabels};
-use crate::pace::{LastProblem, Round};
+use crate::pace::Round;
 
 mod open;
 
@@ -41,7 +42,7 @@ pub(crate) struct Uploader {
     view: watch::Sender<SinkView>,
     metrics: Arc<Metrics>,
     conditions: Arc<ConditionStore>,
-    problem: LastProblem,
+    problem: LastSaid,
     foreign: Vec<KeyId>,
 }
 
@@ -104,7 +105,7 @@ impl Uploader {
         let OpenSink { config, owner, sink } = opened;
         let name = config.display_name();
         let view = watch::Sender::new(SinkView { name: name.clone(), held: Vec::new() });
-        let (problem, foreign) = (LastProblem::default(), Vec::new());
+        let (problem, foreign) = (LastSaid::default(), Vec::new());
         let (issuer, adopt) = (issuer.clone(), config.adopt);
         Self { issuer, name, sink, owner, adopt, view, metrics, conditions, problem, foreign }
     }
@@ -119,7 +120,7 @@ impl Uploader {
         let labels = self.labels();
         self.metrics.sinks().uploaded(&labels, result, Timestamp::now());
         self.metrics.sinks().foreign_keys_are(&labels, done.foreign.len());
-        self.problem.is_over();
+        self.problem.forget();
         let verdict = Verdict::good(ConditionType::Uploaded, "UpToDate", "the sink holds every key");
         self.conditions.set(&self.subject(), &verdict);
         self.shows(done.result);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_cluster::cell::{Cell, CellError, Stored};
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::visibility::{Observation, OriginObservation, RecordReader, Visibility};
 use chancery_core::{IssuerUrl, KeyId, PublicKey};
 use tokio::sync::{mpsc, watch};
@@ -25,7 +26,6 @@ use crate::conditions::{ConditionStore, Subject};
 use crate::index::Publication;
 use crate::leadership::Leading;
 use crate::metrics::{Metrics, ViewLabels};
-use crate::pace::LastProblem;
 use crate::published_history::PublishedHistory;
 
 mod answer;
@@ -157,7 +157,7 @@ impl Keeper {
         let mut tick = interval(self.settings.pace());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut role = Role::Reads(Follower::begin());
-        let mut problem = LastProblem::default();
+        let mut problem = LastSaid::default();
         loop {
             let mut leading = self.leading.clone();
             let (event, ticked) = tokio::select! {
@@ -170,7 +170,7 @@ impl Keeper {
             };
             // Boxed: what a turn takes is not kept between turns.
             match Box::pin(self.turn(&mut role, event.map(|event| *event), ticked)).await {
-                Ok(()) => problem.is_over(),
+                Ok(()) => _ = problem.forget(),
                 Err(error) => {
                     let text = crate::error_chain(&error);
                     if problem.is_new(&text) {

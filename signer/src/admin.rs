@@ -8,13 +8,10 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_cluster::listener::{
-    CertificateObserver, CertificateStanding, Connections, ListenError, Listener, ListenerConfig, Reload,
-};
+use chancery_cluster::listener::{Connections, ListenError, Listener};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -56,8 +53,7 @@ impl Admin {
         if !address.ip().is_loopback() {
             return Err(AdminError::Public(address));
         }
-        let plain = ListenerConfig { address, tls: None, hosts: Vec::new() };
-        let listener = Listener::bind(&plain, &Connections::default(), Arc::new(NoCertificate)).await?;
+        let listener = Listener::plain(address, &Connections::default()).await?;
         Ok(Self { listener, watched })
     }
 
@@ -112,13 +108,6 @@ fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
 fn of_type(mut answer: Response<Full<Bytes>>, media_type: &'static str) -> Response<Full<Bytes>> {
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     answer
-}
-
-/// The operators' port speaks plain HTTP.
-struct NoCertificate;
-
-impl CertificateObserver for NoCertificate {
-    fn looked(&self, _: &Path, _: &Reload, _: &CertificateStanding) {}
 }
 
 /// Why there is no operators' port.

@@ -13,11 +13,11 @@
 //! | `objects` | the objects, read and written on a condition |
 //! | `plane` | what a KubeadmControlPlane and its Machines say of themselves: pure |
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_cluster::access::AccessError;
-use chancery_cluster::cell::{Cell, CellError, CellStoreError, StoreMode};
+use chancery_cluster::cell::StoreMode;
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::ring::TokenLifetimes;
 use chancery_core::rollout::{
     MachinesForecast, MachinesRollout, MachinesStep, MachinesView, MachinesWait, NodeKeys, decide_machines,
@@ -30,11 +30,8 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 use zeroize::Zeroizing;
 
-use crate::acknowledgement::{AcknowledgementError, Acknowledger, Naming};
-use crate::ring_source::ring_cell;
-use crate::rotation::{CustodyError, KeyRingPolicyError, PolicyInForce, RotationConfig};
-use crate::source::{SourceError, boot_id};
-use crate::vault::{KeyVault, VaultError};
+use crate::ring_follower::{RingFollower, RingFollowerError};
+use crate::rotation::RotationConfig;
 
 mod objects;
 mod plane;
@@ -64,14 +61,11 @@ pub struct ControlPlaneConfig {
 /// A control plane, opened.
 pub struct ControlPlane {
     config: ControlPlaneConfig,
-    policy: PolicyInForce,
-    ring: Cell<KeyRing>,
-    vault: Arc<dyn KeyVault>,
-    acknowledger: Acknowledger,
+    follower: RingFollower,
     objects: Objects,
     /// What was logged and goes on.
-    waits: Option<MachinesWait>,
-    trouble: Option<String>,
+    waits: LastSaid<MachinesWait>,
+    trouble: LastSaid,
 }
 
 /// Everything that was seen in one look.
@@ -88,26 +82,11 @@ impl ControlPlane {
     /// # Errors
     /// What cannot be used, and what to do.
     pub async fn open(config: ControlPlaneConfig, mode: StoreMode) -> Result<Self, ControlPlaneError> {
-        let policy = &config.policy;
-        let (base, issuer) = (&policy.base, &policy.issuer);
-        let Some(place) = policy.signers.get(&config.name) else {
-            return Err(ControlPlaneError::UnknownName {
-                name: config.name.clone(),
-                known: chancery_core::listed(policy.signers.keys()),
-            });
-        };
-        let ring = policy.ring.open(base, mode).await?;
-        let heard = place.as_ref().unwrap_or(&policy.ring).open(base, mode).await?;
-        let boot = boot_id()?;
-        let naming = Naming { signer: &config.name, boot: &boot };
         Ok(Self {
-            acknowledger: Acknowledger::new(&heard, issuer, naming),
-            ring: ring_cell(&ring, issuer),
-            vault: policy.keys.open(base).await?,
+            follower: RingFollower::open(&config.policy, &config.name, mode).await?,
             objects: Objects::open(&config.place).await?,
-            policy: PolicyInForce::open(policy.clone()).await?,
-            waits: None,
-            trouble: None,
+            waits: LastSaid::default(),
+            trouble: LastSaid::default(),
             config,
         })
     }
@@ -117,14 +96,12 @@ impl ControlPlane {
     /// # Errors
     /// When something cannot be read, or its tokens may outlive a key: then nothing is decided.
     pub async fn look(&mut self) -> Result<Seen, ControlPlaneError> {
-        let Some(stored) = self.ring.load().await? else {
-            return Err(ControlPlaneError::NoRing(self.ring.place()));
+        let Some(ring) = self.follower.look().await? else {
+            return Err(ControlPlaneError::NoRing(self.follower.place()));
         };
-        self.acknowledger.read().await?;
-        self.policy.look().await?;
         let found = self.objects.read().await?;
         let longest = LongestTokens::of(&found.object).map_err(ControlPlaneError::Tokens)?;
-        let allowed = self.policy.now().policy.allowed_lifetimes().external_seconds;
+        let allowed = self.follower.allowed_lifetimes().external_seconds;
         if longest.external > allowed {
             return Err(ControlPlaneError::Tokens(format!(
                 "its kube-apiservers sign tokens of {} s, and the policy allows {allowed} s; set \
@@ -132,7 +109,7 @@ impl ControlPlane {
                 longest.external
             )));
         }
-        Ok(Seen { ring: stored.document, found, longest })
+        Ok(Seen { ring, found, longest })
     }
 
     /// Everything that would be done now, if nobody else did anything.
@@ -151,22 +128,22 @@ impl ControlPlane {
             MachinesRollout::Do { step, because } => {
                 info!(cluster = self.config.name, because, "cluster API: {step}");
                 self.carry_out(step, &seen).await?;
-                self.waits = None;
+                self.waits.forget();
             }
             MachinesRollout::Wait(wait) => self.wait(wait),
-            MachinesRollout::Done => self.waits = None,
+            MachinesRollout::Done => _ = self.waits.forget(),
         }
         Ok(decided)
     }
 
     /// Goes on for as long as it is polled.
     pub async fn run(mut self) {
-        let (cluster, ring) = (&self.config.name, self.ring.place());
+        let (cluster, ring) = (&self.config.name, self.follower.place());
         info!(cluster, ring, "cluster API: {} follows the ring from here", self.objects.secret_place());
         loop {
             match self.step().await {
                 Ok(decided) => {
-                    if self.trouble.take().is_some() {
+                    if self.trouble.forget() {
                         info!(
                             cluster = self.config.name,
                             "cluster API: everything can be read and written again"
@@ -183,12 +160,12 @@ impl ControlPlane {
     }
 
     fn view<'a>(&'a self, Seen { ring, found, longest }: &'a Seen) -> MachinesView<'a> {
-        let allowed = self.policy.now().policy.allowed_lifetimes();
+        let allowed = self.follower.allowed_lifetimes();
         let longest =
             TokenLifetimes { external_seconds: longest.external, api_server_seconds: longest.api_server };
         MachinesView {
             ring,
-            acknowledged: self.acknowledger.last(),
+            acknowledged: self.follower.acknowledged(),
             signs_at_most: allowed.longest_of(longest),
             secret: found.keys.clone(),
             rolled: found.plane.mark.as_ref().map(Mark::keys),
@@ -200,14 +177,14 @@ impl ControlPlane {
     async fn carry_out(&mut self, step: &MachinesStep, seen: &Seen) -> Result<(), ControlPlaneError> {
         let found = &seen.found;
         match step {
-            MachinesStep::Acknowledge(said) => self.acknowledger.say(said.clone()).await?,
+            MachinesStep::Acknowledge(said) => self.follower.acknowledge(said.clone()).await?,
             MachinesStep::Doubt => {
                 let keys = found.plane.mark.as_ref().map(Mark::keys).unwrap_or_default();
                 self.objects.mark(found, &Mark::new(keys, None), None).await?;
             }
             MachinesStep::Write(keys) => {
                 let Some(kid) = &keys.signs else { return Err(ControlPlaneError::NoSigningKey) };
-                let signing = self.vault.load(kid).await?.to_exposed_pem()?;
+                let signing = self.follower.private_half(kid).await?.to_exposed_pem()?;
                 let signing = Zeroizing::new(signing.as_bytes().to_vec());
                 let verifying = ordered(seen, keys).iter().map(PublicKey::to_pem).collect();
                 self.objects.write(found, NewKeys { signing, verifying }).await?;
@@ -234,7 +211,7 @@ impl ControlPlane {
     }
 
     fn wait(&mut self, wait: &MachinesWait) {
-        if self.waits.as_ref() == Some(wait) {
+        if !self.waits.is_new(wait) {
             return;
         }
         let cluster = &self.config.name;
@@ -242,16 +219,14 @@ impl ControlPlane {
             true => info!(cluster, "cluster API: waits: {wait}"),
             false => warn!(cluster, "cluster API: waits: {wait}"),
         }
-        self.waits = Some(wait.clone());
     }
 
     /// Says what went wrong, once.
     fn complain(&mut self, trouble: &ControlPlaneError) {
         let text = chancery_cluster::error_chain(trouble);
-        if self.trouble.as_ref() != Some(&text) {
+        if self.trouble.is_new(&text) {
             error!(cluster = self.config.name, "cluster API: {text}");
         }
-        self.trouble = Some(text);
     }
 }
 
@@ -271,14 +246,9 @@ fn ordered(seen: &Seen, keys: &NodeKeys) -> Vec<PublicKey> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlPlaneError {
-    /// Nobody expects a control plane of this name.
-    #[error("no signer of the policy is called {name:?}; expected one of {known}. Add it to `signers` first")]
-    UnknownName {
-        /// What was given.
-        name: String,
-        /// Who there is.
-        known: String,
-    },
+    /// The ring cannot be followed.
+    #[error(transparent)]
+    Follower(#[from] RingFollowerError),
     /// There is no ring.
     #[error("{0} is not there; take over the keys of the running cluster with `chancery ring adopt`")]
     NoRing(String),
@@ -294,28 +264,7 @@ pub enum ControlPlaneError {
     /// The management cluster cannot be reached.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// It is not heard.
-    #[error("this control plane is not heard: {0}")]
-    Acknowledgement(#[from] AcknowledgementError),
-    /// A document cannot be read.
-    #[error(transparent)]
-    Cell(#[from] CellError),
-    /// A place of documents cannot be opened.
-    #[error(transparent)]
-    Place(#[from] CellStoreError),
-    /// What the owner of the ring decides is not known.
-    #[error(transparent)]
-    Policy(#[from] KeyRingPolicyError),
-    /// The private halves cannot be reached.
-    #[error(transparent)]
-    Custody(#[from] CustodyError),
-    /// A private half cannot be had.
-    #[error("the key that should sign cannot be loaded: {0}")]
-    Vault(#[from] VaultError),
     /// A private half cannot be written.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// No randomness for a name of this start.
-    #[error(transparent)]
-    Start(#[from] SourceError),
 }

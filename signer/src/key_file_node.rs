@@ -15,10 +15,10 @@
 //! | `restart`, `manifest` | how kube-apiserver is started again |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use chancery_cluster::cell::{Cell, CellError, CellStoreError, StoreMode};
+use chancery_cluster::cell::StoreMode;
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::ring::TokenLifetimes;
 use chancery_core::rollout::{
     Forecast, LastRestart, NodeKeys, NodeView, Rollout, RolloutStep, RolloutWait, decide, foresee,
@@ -28,11 +28,8 @@ use chancery_files::LockFile;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
-use crate::acknowledgement::{AcknowledgementError, Acknowledger, Naming};
-use crate::ring_source::ring_cell;
-use crate::rotation::{CustodyError, KeyRingPolicyError, PolicyInForce, RotationConfig};
-use crate::source::{SourceError, boot_id};
-use crate::vault::{KeyVault, VaultError};
+use crate::ring_follower::{RingFollower, RingFollowerError};
+use crate::rotation::RotationConfig;
 
 mod api_server;
 mod files;
@@ -80,10 +77,7 @@ pub struct KeyFileNodeConfig {
 #[derive(Debug)]
 pub struct KeyFileNode {
     config: KeyFileNodeConfig,
-    policy: PolicyInForce,
-    ring: Cell<KeyRing>,
-    vault: Arc<dyn KeyVault>,
-    acknowledger: Acknowledger,
+    follower: RingFollower,
     turn: Turn,
     server: NodeApiServer,
     expected: BTreeSet<String>,
@@ -104,8 +98,8 @@ struct Asked {
 /// What was logged and goes on.
 #[derive(Debug, Default)]
 struct Said {
-    wait: Option<RolloutWait>,
-    trouble: Option<String>,
+    wait: LastSaid<RolloutWait>,
+    trouble: LastSaid,
 }
 
 /// Everything that was seen in one look.
@@ -128,28 +122,15 @@ impl KeyFileNode {
     /// What cannot be used, and what to do.
     pub async fn open(config: KeyFileNodeConfig, mode: StoreMode) -> Result<Self, NodeError> {
         let policy = &config.policy;
-        let (base, issuer) = (&policy.base, &policy.issuer);
-        let Some(place) = policy.signers.get(&config.name) else {
-            return Err(NodeError::UnknownName {
-                name: config.name.clone(),
-                known: chancery_core::listed(policy.signers.keys()),
-            });
-        };
+        let follower = RingFollower::open(policy, &config.name, mode).await?;
         let lock = match mode {
             StoreMode::ReadOnly => None,
             _ => Some(config.files.lock().await?),
         };
-        let ring = policy.ring.open(base, mode).await?;
-        let heard = place.as_ref().unwrap_or(&policy.ring).open(base, mode).await?;
-        let boot = boot_id()?;
-        let naming = Naming { signer: &config.name, boot: &boot };
         Ok(Self {
-            acknowledger: Acknowledger::new(&heard, issuer, naming),
-            turn: Turn::new(&ring, issuer),
-            ring: ring_cell(&ring, issuer),
-            vault: policy.keys.open(base).await?,
+            turn: Turn::new(&follower.store, &policy.issuer),
+            follower,
             server: NodeApiServer::open(&config.api_server).await?,
-            policy: PolicyInForce::open(policy.clone()).await?,
             expected: policy.signers.keys().cloned().collect(),
             asked: None,
             said: Said::default(),
@@ -163,11 +144,10 @@ impl KeyFileNode {
     /// # Errors
     /// When something cannot be read: then nothing is decided.
     pub async fn look(&mut self) -> Result<Seen, NodeError> {
-        let Some(stored) = self.ring.load().await? else { return Err(NodeError::NoRing(self.ring.place())) };
-        let ring = stored.document;
-        self.acknowledger.read().await?;
-        self.policy.look().await?;
-        let longest = self.policy.now().policy.allowed_lifetimes().external();
+        let Some(ring) = self.follower.look().await? else {
+            return Err(NodeError::NoRing(self.follower.place()));
+        };
+        let longest = self.follower.allowed_lifetimes().external();
         let files = self.config.files.read().await?;
         let turn = self.turn.read(&ring).await?;
         let (server, shown, down) = match self.server.look(longest).await? {
@@ -194,22 +174,22 @@ impl KeyFileNode {
             Rollout::Do { step, because } => {
                 info!(node = self.config.name, because, "key files: {step}");
                 self.carry_out(step, &seen).await?;
-                self.said.wait = None;
+                self.said.wait.forget();
             }
             Rollout::Wait(wait) => self.waits(wait, seen.down.as_deref()),
-            Rollout::Done => self.said.wait = None,
+            Rollout::Done => _ = self.said.wait.forget(),
         }
         Ok(decided)
     }
 
     /// Goes on for as long as it is polled.
     pub async fn run(mut self) {
-        let (node, ring) = (&self.config.name, self.ring.place());
+        let (node, ring) = (&self.config.name, self.follower.place());
         info!(node, ring, "key files: they follow the ring from here");
         loop {
             match self.step().await {
                 Ok(decided) => {
-                    if self.said.trouble.take().is_some() {
+                    if self.said.trouble.forget() {
                         info!(node = self.config.name, "key files: everything can be read and written again");
                     }
                     if matches!(decided, Rollout::Do { .. }) {
@@ -223,13 +203,13 @@ impl KeyFileNode {
     }
 
     fn view<'a>(&'a self, seen: &'a Seen) -> NodeView<'a> {
-        let allowed = self.policy.now().policy.allowed_lifetimes();
+        let allowed = self.follower.allowed_lifetimes();
         let extended = if self.config.extends_tokens { EXTENDED } else { 0 };
         NodeView {
             ring: &seen.ring,
             name: &self.config.name,
             expected: &self.expected,
-            acknowledged: self.acknowledger.last(),
+            acknowledged: self.follower.acknowledged(),
             signs_at_most: allowed
                 .longest_of(TokenLifetimes { external_seconds: 0, api_server_seconds: extended }),
             files: &seen.files.keys,
@@ -259,7 +239,7 @@ impl KeyFileNode {
 
     async fn carry_out(&mut self, step: &RolloutStep, seen: &Seen) -> Result<(), NodeError> {
         match step {
-            RolloutStep::Acknowledge(said) => self.acknowledger.say(said.clone()).await?,
+            RolloutStep::Acknowledge(said) => self.follower.acknowledge(said.clone()).await?,
             RolloutStep::TakeTurn => self.turn.take(&self.config.name).await?,
             RolloutStep::GiveTurnBack => self.turn.give_back().await?,
             RolloutStep::WriteVerifying(kids) => {
@@ -267,7 +247,7 @@ impl KeyFileNode {
                 self.config.files.write_verifying(keys).await?;
             }
             RolloutStep::WriteSigning(kid) => {
-                let private = self.vault.load(kid).await?;
+                let private = self.follower.private_half(kid).await?;
                 self.config.files.write_signing(private).await?;
             }
             RolloutStep::Restart => {
@@ -282,7 +262,7 @@ impl KeyFileNode {
     }
 
     fn waits(&mut self, wait: &RolloutWait, down: Option<&str>) {
-        if self.said.wait.as_ref() == Some(wait) {
+        if !self.said.wait.is_new(wait) {
             return;
         }
         let (node, why) = (&self.config.name, down.unwrap_or_default());
@@ -290,16 +270,14 @@ impl KeyFileNode {
             true => info!(node, why, "key files: waits: {wait}"),
             false => warn!(node, why, "key files: waits: {wait}"),
         }
-        self.said.wait = Some(wait.clone());
     }
 
     /// Says what went wrong, once.
     fn complain(&mut self, trouble: &NodeError) {
         let text = chancery_cluster::error_chain(trouble);
-        if self.said.trouble.as_ref() != Some(&text) {
+        if self.said.trouble.is_new(&text) {
             error!(node = self.config.name, "key files: {text}");
         }
-        self.said.trouble = Some(text);
     }
 }
 
@@ -320,14 +298,9 @@ fn ordered(seen: &Seen, kids: &BTreeSet<KeyId>) -> Vec<PublicKey> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// Nobody expects a node of this name.
-    #[error("no signer of the policy is called {name:?}; expected one of {known}. Add it to `signers` first")]
-    UnknownName {
-        /// What was given.
-        name: String,
-        /// Who there is.
-        known: String,
-    },
+    /// The ring cannot be followed.
+    #[error(transparent)]
+    Follower(#[from] RingFollowerError),
     /// There is no ring.
     #[error(
         "{0} is not there; take over the keys of the running cluster with `chancery ring adopt`, or begin with `chancery ring init`"
@@ -342,28 +315,7 @@ pub enum NodeError {
     /// It cannot be started again.
     #[error(transparent)]
     Restart(#[from] RestartError),
-    /// The turn cannot be taken or given back.
+    /// The turn cannot be read, taken or given back.
     #[error(transparent)]
     Turn(#[from] TurnError),
-    /// This node is not heard.
-    #[error("this node is not heard: {0}")]
-    Acknowledgement(#[from] AcknowledgementError),
-    /// A document cannot be read.
-    #[error(transparent)]
-    Cell(#[from] CellError),
-    /// A place of documents cannot be opened.
-    #[error(transparent)]
-    Place(#[from] CellStoreError),
-    /// What the owner of the ring decides is not known.
-    #[error(transparent)]
-    Policy(#[from] KeyRingPolicyError),
-    /// The private halves cannot be reached.
-    #[error(transparent)]
-    Custody(#[from] CustodyError),
-    /// A private half cannot be had.
-    #[error("the key that should sign cannot be loaded: {0}")]
-    Vault(#[from] VaultError),
-    /// No randomness for a name of this start.
-    #[error(transparent)]
-    Start(#[from] SourceError),
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::quoted::escaped;
 use chancery_files::{Bounds, FileError, SecretFile, read_secret};
 use chancery_keygen::passphrase::PassphraseError;
@@ -96,7 +97,7 @@ pub struct Following {
 /// Keeps the keys new until the receivers are gone, with a look whenever `prompt` asks for one.
 pub async fn follow(mut files: KeyFiles, keys: SignerKeysSender, around: Following) {
     let Following { metrics, prompt } = around;
-    let mut said = None;
+    let mut said = LastSaid::default();
     loop {
         tokio::select! {
             () = keys.closed() => return,
@@ -113,7 +114,7 @@ pub async fn follow(mut files: KeyFiles, keys: SignerKeysSender, around: Followi
         match read {
             Ok(new) => {
                 let old = keys.send_replace(Some(new.clone()));
-                if said.take().is_some() {
+                if said.forget() {
                     info!("the key files can be read again");
                 }
                 if !old.is_some_and(|old| old.says_the_same(&new)) {
@@ -123,9 +124,8 @@ pub async fn follow(mut files: KeyFiles, keys: SignerKeysSender, around: Followi
             Err(problem) => {
                 metrics.source_failed();
                 let problem = problem.to_string();
-                if said.as_ref() != Some(&problem) {
+                if said.is_new(&problem) {
                     error!("going on with the keys as they were: {problem}");
-                    said = Some(problem);
                 }
             }
         }

@@ -19,6 +19,7 @@
 //! | [`ring_source`], [`ring_choice`] | keys of a ring, and which of two rings to sign by: the latter pure |
 //! | `cluster_api` | a control plane of Cluster API, whose machines are made from a Secret, as a signer of a ring (feature `kube`) |
 //! | `key_file_node` | a node whose kube-apiserver reads key files at its start, as a signer of a ring (feature `kube`) |
+//! | `ring_follower` | what the two have in common (feature `kube`) |
 //! | [`rotation`] | carries out what is planned for a ring |
 //! | [`acknowledgement`] | what this signer says of itself to whoever rotates |
 //! | [`vault`] | custody of private halves |
@@ -52,6 +53,8 @@ pub mod signing;
 pub mod vault;
 
 mod log_pace;
+#[cfg(feature = "kube")]
+mod ring_follower;
 mod source;
 
 pub use config::{KeySource, RingConfig, RingPlace, SignerConfig, VaultPlace};

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use chancery_cluster::backoff::Backoff;
 use chancery_cluster::cell::{Cell, CellError, CellStore, Schema};
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::ring::{Acknowledgement, RingKey, TokenLifetimes};
 use chancery_core::{IssuerUrl, KeyRing};
 use jiff::Timestamp;
@@ -66,7 +67,7 @@ pub struct RingParts {
 pub struct RingSource {
     parts: RingParts,
     last: Option<Arc<SignerKeys>>,
-    said: Option<String>,
+    said: LastSaid,
 }
 
 /// What a round came to.
@@ -93,7 +94,7 @@ struct Loaded {
 impl RingSource {
     /// Nothing is read yet.
     pub fn new(parts: RingParts) -> Self {
-        Self { parts, last: None, said: None }
+        Self { parts, last: None, said: LastSaid::default() }
     }
 
     /// Reads the ring until there are keys to answer from.
@@ -261,20 +262,14 @@ impl RingSource {
 
     /// Says what is wrong once, and when it is over.
     fn complain(&mut self, trouble: Option<&RingError>) {
-        let text = trouble.map(ToString::to_string);
-        match &text {
-            Some(text) => {
-                self.parts.metrics.source_failed();
-                if self.said.as_ref() != Some(text) {
-                    error!("{text}");
-                }
+        if let Some(text) = trouble.map(ToString::to_string) {
+            self.parts.metrics.source_failed();
+            if self.said.is_new(&text) {
+                error!("{text}");
             }
-            None if self.said.is_some() => {
-                info!(ring = %self.parts.ring.place(), "the ring is followed again");
-            }
-            None => {}
+        } else if self.said.forget() {
+            info!(ring = %self.parts.ring.place(), "the ring is followed again");
         }
-        self.said = text;
     }
 }
 

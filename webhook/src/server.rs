@@ -74,10 +74,7 @@ impl Webhook {
             ListenerConfig { address: config.listen, tls: Some(config.tls.clone()), hosts: Vec::new() };
         let listener = Listener::bind(&served, &connections, metrics.clone()).await?;
         let admin = match &config.admin {
-            Some(admin) => {
-                let plain = ListenerConfig { address: admin.listen, tls: None, hosts: Vec::new() };
-                Some(Listener::bind(&plain, &connections, metrics.clone()).await?)
-            }
+            Some(admin) => Some(Listener::plain(admin.listen, &connections).await?),
             None => None,
         };
         let answers = Answers { settings: Arc::new(config.settings()), accounts, metrics };

@@ -1,6 +1,6 @@
 //! `chancery exchange argocd`: the logins of Argo CD's repositories, for repo-servers that hold no identity themselves.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,13 @@ use chancery_exchange::agent::{Door, Place};
 use chancery_exchange::argocd::resolver::{Places, Resolver};
 use chancery_exchange::argocd::{Endpoints, Settings};
 use chancery_exchange::cache::{Cache, CacheOptions, Purge};
-use chancery_exchange::cluster::{Cluster, ClusterChoice};
+use chancery_exchange::cluster::Cluster;
 use chancery_exchange::provider::aws::partition::operator_sts;
 use chancery_exchange::subject::Environment;
-use chancery_exchange::transport::{Transport, TransportOptions};
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::given;
+use super::reach::ReachArgs;
 use crate::output::say;
 use crate::runtime::block_on;
 use crate::signals::Signals;
@@ -41,18 +40,8 @@ pub struct Args {
     /// Argo CD's namespace
     #[arg(long, value_name = "NAME", default_value = "argocd")]
     namespace: String,
-    /// The kubeconfig by which the cluster is reached; otherwise this is a pod
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context in it
-    #[arg(long)]
-    context: Option<String>,
-    /// A PEM file of certificate authorities to believe beside those of this machine
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// Go through this proxy for every leg; otherwise HTTPS_PROXY says
-    #[arg(long, value_name = "URL")]
-    proxy: Option<String>,
+    #[command(flatten)]
+    reach: ReachArgs,
     /// The tenant of Entra, where a ServiceAccount names none; otherwise AZURE_TENANT_ID
     #[arg(long)]
     tenant: Option<String>,
@@ -78,15 +67,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn serve(args: Args, mut signals: Signals) -> anyhow::Result<()> {
     let environment = Environment::of_process();
-    let ca = args.ca.as_deref().map(|path| given::read(path).context("--ca")).transpose()?;
-    let options = TransportOptions { authorities: ca.map(|pem| pem.to_vec()), proxy: args.proxy.clone() };
-    let runner = Runner::new(Transport::new(options)?);
-    let choice = ClusterChoice {
-        kubeconfig: args.kubeconfig.as_deref(),
-        context: args.context.as_deref(),
-        base: Path::new("."),
-    };
-    let cluster = Arc::new(Cluster::open(choice).await?);
+    let runner = Runner::new(args.reach.transport()?);
+    let cluster = Arc::new(Cluster::open(args.reach.cluster()).await?);
     let settings = settings(&args, &environment)?;
     let places = Places { repositories: cluster.clone(), accounts: cluster, environment };
     let resolver = Resolver::new(settings, places, runner, Cache::new(CacheOptions::default()));

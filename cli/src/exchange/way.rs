@@ -1,11 +1,9 @@
 //! From which token to which credential, as flags and variables say it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use chancery_exchange::chain::Identity;
-use chancery_exchange::cluster::ClusterChoice;
 use chancery_exchange::git::AZURE_DEVOPS;
 use chancery_exchange::kubelet;
 use chancery_exchange::limits::SUBJECT_LIFETIME_SECONDS;
@@ -24,11 +22,11 @@ use chancery_exchange::registry::{Registry, RegistryHost, acr};
 use chancery_exchange::service_account::{BoundKind, BoundObject};
 use chancery_exchange::subject::Environment;
 use chancery_exchange::tenancy::annotations::identity_of;
-use chancery_exchange::transport::{Transport, TransportOptions};
 use chancery_exchange::{Chain, ExchangeError, Runner};
 
 use self::flags::{AwsArgs, AzureArgs, GoogleArgs, ServerArgs, Target};
 use self::template::TemplateArgs;
+use super::reach::ReachArgs;
 use super::source::{BrokerArgs, SourceChoice, Surroundings, unchosen};
 use crate::given;
 
@@ -74,18 +72,8 @@ pub struct Way {
     /// Bind a ServiceAccount's token to this pod, which runs as it: the token ends with the pod. NAME or NAME:UID
     #[arg(long, value_name = "NAME[:UID]")]
     bind_pod: Option<String>,
-    /// The kubeconfig by which a ServiceAccount is reached; otherwise this is a pod
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context in it
-    #[arg(long)]
-    context: Option<String>,
-    /// A PEM file of certificate authorities to believe beside those of this machine
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// Go through this proxy for every leg; otherwise HTTPS_PROXY says
-    #[arg(long, value_name = "URL")]
-    proxy: Option<String>,
+    #[command(flatten)]
+    reach: ReachArgs,
     #[command(flatten)]
     aws: AwsArgs,
     #[command(flatten)]
@@ -126,7 +114,7 @@ impl Way {
 
     /// The chain, and what runs it.
     pub async fn open(&self, environment: &Environment) -> anyhow::Result<Opened> {
-        let transport = self.transport()?;
+        let transport = self.reach.transport()?;
         let registry = self.registry_host(self.registry.as_deref(), environment)?;
         let provider = self.provider(environment, registry.as_ref())?;
         let source = self
@@ -136,11 +124,7 @@ impl Way {
             .ok_or_else(|| unchosen(environment))?;
         let audience = provider.audience();
         let around = Surroundings {
-            cluster: ClusterChoice {
-                kubeconfig: self.kubeconfig.as_deref(),
-                context: self.context.as_deref(),
-                base: Path::new("."),
-            },
+            cluster: self.reach.cluster(),
             environment,
             transport: &transport,
             audience: &audience,
@@ -153,7 +137,7 @@ impl Way {
         let identity = Identity { name: identity_of(&provider), service_account: None };
         let mut chain = Chain::new(source, provider, identity);
         chain.registry = registry.map(Registry::new).transpose()?;
-        self.expect(&mut chain);
+        self.set_expectation(&mut chain);
         Ok(Opened { chain, runner: Runner::new(transport) })
     }
 
@@ -164,7 +148,7 @@ impl Way {
         request: &kubelet::Request,
         environment: &Environment,
     ) -> anyhow::Result<Opened> {
-        let transport = self.transport()?;
+        let transport = self.reach.transport()?;
         let (registry, provider) = match self.to {
             Target::Aws | Target::Azure | Target::Gcp => {
                 let host = match self.aws.jfrog {
@@ -186,17 +170,12 @@ impl Way {
         let identity = Identity { name: identity_of(&provider), service_account: Some(name) };
         let mut chain = Chain::new(Arc::new(request.source()), provider, identity);
         chain.registry = registry;
-        self.expect(&mut chain);
+        self.set_expectation(&mut chain);
         Ok(Opened { chain, runner: Runner::new(transport) })
     }
 
-    fn transport(&self) -> anyhow::Result<Transport> {
-        let ca = self.ca.as_deref().map(|path| given::read(path).context("--ca")).transpose()?;
-        let authorities = ca.map(|pem| pem.to_vec());
-        Ok(Transport::new(TransportOptions { authorities, proxy: self.proxy.clone() })?)
-    }
-
-    fn expect(&self, chain: &mut Chain) {
+    /// What the subject token must be.
+    fn set_expectation(&self, chain: &mut Chain) {
         chain.expectation.issuer.clone_from(&self.expect_issuer);
         chain.expectation.subject.clone_from(&self.expect_subject);
         chain.expectation.by_trust_domain |= self.server.by_trust_domain;

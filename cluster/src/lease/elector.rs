@@ -15,6 +15,7 @@ use super::decision::{Action, LeaseHolder, Observed, decide, held, released};
 use super::{LeaseConfig, LeaseError, Term};
 use crate::access::explain;
 use crate::backoff::Backoff;
+use crate::last_said::LastSaid;
 use crate::limits;
 
 /// One candidate.
@@ -23,7 +24,7 @@ pub struct Elector {
     config: LeaseConfig,
     sender: watch::Sender<Term>,
     seen: Option<ObservedLease>,
-    said: Option<String>,
+    said: LastSaid,
 }
 
 /// A record, and since when we have seen exactly that.
@@ -55,7 +56,7 @@ impl Elector {
         }
         let (sender, receiver) = watch::channel(Term::default());
         let api = Api::namespaced(client, &config.namespace);
-        Ok((Self { api, config, sender, seen: None, said: None }, receiver))
+        Ok((Self { api, config, sender, seen: None, said: LastSaid::default() }, receiver))
     }
 
     /// Takes part until `shutdown`, and gives the Lease back then, so that another leads at once. Whoever writes
@@ -91,7 +92,7 @@ impl Elector {
             Ok(Outcome::Waiting { holder, transitions }) => {
                 self.follow(&format!("{holder} leads"), transitions);
             }
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(&error),
         }
         self.resign_if_over();
         self.next_try(started)
@@ -177,24 +178,23 @@ impl Elector {
         if self.set(Term { until: Some(until), transitions }) {
             info!(lease = self.config.name, identity = self.config.identity, transitions, "leading");
         }
-        self.said = None;
+        self.said.forget();
     }
 
     fn follow(&mut self, why: &str, transitions: i32) {
+        let is_new = self.said.is_new(why);
         if self.set(Term { until: None, transitions }) {
             warn!(lease = self.config.name, identity = self.config.identity, "not leading any more: {why}");
-        } else if self.said.as_deref() != Some(why) {
+        } else if is_new {
             info!(lease = self.config.name, identity = self.config.identity, "not leading: {why}");
         }
-        self.said = Some(why.to_owned());
     }
 
     /// Says once what is wrong. A leader goes on: its last renewal still counts.
-    fn fail(&mut self, error: String) {
-        if self.said.as_ref() != Some(&error) {
+    fn fail(&mut self, error: &str) {
+        if self.said.is_new(error) {
             warn!(lease = self.config.name, "cannot take part in the election: {error}");
         }
-        self.said = Some(error);
     }
 
     /// Ceases to lead when the last renewal does not count any more.

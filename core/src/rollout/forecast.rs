@@ -1,4 +1,5 @@
-//! Everything that a node would do now, one step after another, if each went well and nobody else did anything.
+//! Everything that a node, or a control plane of machines, would do now, one step after another, if each went well and nobody
+//! else did anything.
 
 use std::fmt;
 
@@ -9,11 +10,11 @@ const STEPS: usize = 20;
 
 /// The steps, and how they end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forecast {
+pub struct Forecast<S = RolloutStep, W = RolloutWait> {
     /// Each with its reason, in this order.
-    pub steps: Vec<(RolloutStep, String)>,
-    /// What is waited for then; nothing when the node is done.
-    pub then: Option<RolloutWait>,
+    pub steps: Vec<(S, String)>,
+    /// What is waited for then; nothing when everything is done.
+    pub then: Option<W>,
 }
 
 /// Goes on from `view` until nothing is left to be done.
@@ -49,7 +50,7 @@ pub fn foresee(view: &NodeView<'_>) -> Forecast {
     Forecast { steps, then: None }
 }
 
-impl fmt::Display for Forecast {
+impl<S: fmt::Display, W: fmt::Display> fmt::Display for Forecast<S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (step, because) in &self.steps {
             writeln!(f, "then     {step}, since {because}")?;

@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{NodeKeys, is_standby, says_the_same};
+use super::{Forecast, NodeKeys, Rollout, is_standby, says_the_same};
 use crate::ring::{Acknowledgement, KeyState, Position, RingKey, TokenLifetimes};
 use crate::{KeyId, KeyRing, listed};
 
@@ -56,21 +56,8 @@ pub enum MachinesStep {
     Roll(NodeKeys),
 }
 
-/// What is next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MachinesRollout {
-    /// This.
-    Do {
-        /// What to do.
-        step: MachinesStep,
-        /// Why.
-        because: String,
-    },
-    /// Something is wanted, and something else has to happen first.
-    Wait(MachinesWait),
-    /// Nothing.
-    Done,
-}
+/// What is next for a control plane of machines.
+pub type MachinesRollout = Rollout<MachinesStep, MachinesWait>;
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,14 +77,8 @@ pub enum MachinesWait {
     NextStandby,
 }
 
-/// The steps, if each went well and nobody else did anything, and how they end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachinesForecast {
-    /// Each with its reason, in this order.
-    pub steps: Vec<(MachinesStep, String)>,
-    /// What is waited for then; nothing when everything is done.
-    pub then: Option<MachinesWait>,
-}
+/// What would be done for a control plane of machines.
+pub type MachinesForecast = Forecast<MachinesStep, MachinesWait>;
 
 /// What is to be done next, by the rules above.
 pub fn decide_machines(view: &MachinesView<'_>) -> MachinesRollout {
@@ -350,19 +331,6 @@ impl fmt::Display for MachinesWait {
             ),
             Self::UnderWay(why) => f.write_str(why),
             Self::NextStandby => f.write_str("the next standby, which the same roll brings"),
-        }
-    }
-}
-
-impl fmt::Display for MachinesForecast {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (step, because) in &self.steps {
-            writeln!(f, "then     {step}, since {because}")?;
-        }
-        match &self.then {
-            Some(wait) => writeln!(f, "waits    {wait}"),
-            None if self.steps.is_empty() => writeln!(f, "nothing to do"),
-            None => Ok(()),
         }
     }
 }

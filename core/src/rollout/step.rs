@@ -23,18 +23,18 @@ pub enum RolloutStep {
     GiveTurnBack,
 }
 
-/// What is next for a node.
+/// What is next, for a node if nothing else is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rollout {
+pub enum Rollout<S = RolloutStep, W = RolloutWait> {
     /// This.
     Do {
         /// What to do.
-        step: RolloutStep,
+        step: S,
         /// Why.
         because: String,
     },
     /// Something is wanted, and something else has to happen first.
-    Wait(RolloutWait),
+    Wait(W),
     /// Nothing.
     Done,
 }

@@ -3,12 +3,9 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use bytes::Bytes;
-use chancery_cluster::listener::{
-    CertificateObserver, CertificateStanding, Connections, Listener, ListenerConfig, LocalListener, Reload,
-};
+use chancery_cluster::listener::{Connections, Listener, LocalListener};
 use chancery_cluster::socket::SocketConfig;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -40,13 +37,6 @@ enum Kind {
     Socket(PathBuf, LocalListener),
 }
 
-/// There is no certificate to be told of.
-struct Nobody;
-
-impl CertificateObserver for Nobody {
-    fn looked(&self, _: &Path, _: &Reload, _: &CertificateStanding) {}
-}
-
 impl Door {
     /// Takes the address or the socket's name.
     ///
@@ -65,8 +55,7 @@ impl Door {
                     .remedy("an agent serves one workload; give each its own, beside it in its pod"))
             }
             Place::Loopback(address) => {
-                let config = ListenerConfig { address: *address, tls: None, hosts: Vec::new() };
-                let listener = Listener::bind(&config, &connections, Arc::new(Nobody)).await;
+                let listener = Listener::plain(*address, &connections).await;
                 Ok(Self(Kind::Loopback(listener.map_err(|error| taken(&error))?)))
             }
             Place::Socket(config) => {

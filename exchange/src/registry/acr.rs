@@ -6,9 +6,9 @@ use http::{HeaderValue, Method};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::RegistryHost;
+use super::{RegistryHost, reason, refused};
 use crate::credential::{Credential, CredentialKind, RegistryLogin};
-use crate::error::{Class, ExchangeError, Stage};
+use crate::error::{ExchangeError, Stage};
 use crate::oauth::{read_json, unreadable};
 use crate::token::expiry_of;
 
@@ -18,22 +18,12 @@ const USER: &str = "00000000-0000-0000-0000-000000000000";
 /// The scope of an Entra token for a registry. A token for ARM is refused by registries that do not take those.
 pub const SCOPE: &str = "https://containerregistry.azure.net/.default";
 
+/// What to do where the identity is given nothing.
+const REMEDY: &str = "grant the identity AcrPull on the registry, and ask Entra for the scope https://containerregistry.azure.net/.default";
+
 #[derive(Deserialize)]
 struct RefreshTokenAnswer {
     refresh_token: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Refused {
-    errors: Vec<Reason>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Reason {
-    code: String,
-    message: String,
 }
 
 /// The request, to the registry itself: no challenge of its is followed, so that no realm it names is given the token.
@@ -49,7 +39,7 @@ pub fn request(endpoint: &Endpoint, service: &str, token: &Secret) -> HttpReques
 /// When it is a refusal, or not that of a registry.
 pub fn read(answer: &HttpResponse, host: &RegistryHost, now: Timestamp) -> Result<Credential, ExchangeError> {
     if !answer.status.is_success() {
-        return Err(refused(answer));
+        return Err(denied(answer));
     }
     let RefreshTokenAnswer { refresh_token } =
         read_json(answer, Stage::Registry, "a JSON object with `refresh_token`")?;
@@ -65,24 +55,11 @@ pub fn read(answer: &HttpResponse, host: &RegistryHost, now: Timestamp) -> Resul
     Ok(Credential::new(CredentialKind::Registry(login), now, expires_at))
 }
 
-fn refused(answer: &HttpResponse) -> ExchangeError {
-    let Refused { errors } = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let first = errors.first();
-    let class = Class::of_status(answer.status.as_u16());
-    let (code, remedy) = match class {
-        Class::Throttled => ("throttled", "ask less often, and keep what was given in a cache"),
-        Class::Permanent => (
-            "registry-access-denied",
-            "grant the identity AcrPull on the registry, and ask Entra for the scope https://containerregistry.azure.net/.default",
-        ),
-        _ => ("server-failed", "try again a little later"),
-    };
-    let came = first.map(|reason| format!("{}: {}", reason.code, reason.message));
-    ExchangeError::new(class, Stage::Registry, code)
-        .status(answer.status.as_u16())
-        .came(came.as_deref().unwrap_or("a refusal without a reason"))
-        .provider_code(first.map(|reason| reason.code.as_str()))
+fn denied(answer: &HttpResponse) -> ExchangeError {
+    let reason = reason(answer);
+    let code = reason.as_ref().and_then(|reason| reason.code.as_str()).unwrap_or_default();
+    let came = reason.as_ref().map(|reason| format!("{code}: {}", reason.message));
+    refused(answer, came.as_deref(), REMEDY)
+        .provider_code(Some(code))
         .correlation_id(answer.header("x-ms-correlation-request-id"))
-        .retry_after(answer.retry_after())
-        .remedy(remedy)
 }

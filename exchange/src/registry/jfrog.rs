@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::RegistryHost;
+use super::{RegistryHost, reason, refused};
 use crate::credential::{Credential, CredentialKind, RegistryLogin};
 use crate::error::{Class, ExchangeError, Stage};
 use crate::oauth::{read_json, unreadable};
@@ -23,24 +23,14 @@ const LIFETIME: u32 = 3600;
 const PATH: &str = "access/api/v1/aws/token";
 /// The region, where JFrog looks for it beside the query.
 const REGION: HeaderName = HeaderName::from_static("x-amz-region-set");
+/// What to do where the role is given nothing.
+const REMEDY: &str = "bind the ARN of the role to a user of JFrog (`PUT /access/api/v1/aws/iam_role`), and name the region that the role is used in";
 
 #[derive(Deserialize)]
-struct Answer {
+struct AccessTokenAnswer {
     access_token: String,
     username: String,
     expires_in: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Refused {
-    errors: Vec<Reason>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Reason {
-    message: String,
 }
 
 /// The request: the head of one to STS, for JFrog to make. Neither the keys nor the body of that go along.
@@ -77,10 +67,11 @@ pub fn request(
 /// When it is a refusal, or has no token of a user.
 pub fn read(answer: &HttpResponse, host: &RegistryHost, now: Timestamp) -> Result<Credential, ExchangeError> {
     if !answer.status.is_success() {
-        return Err(refused(answer));
+        let reason = reason(answer).map(|reason| reason.message);
+        return Err(refused(answer, reason.as_deref(), REMEDY));
     }
     let expected = "a JSON object with `access_token` and `username`";
-    let given: Answer = read_json(answer, Stage::Registry, expected)?;
+    let given: AccessTokenAnswer = read_json(answer, Stage::Registry, expected)?;
     if given.access_token.is_empty() || matches!(given.username.as_str(), "" | "anonymous") {
         return Err(unreadable(answer, Stage::Registry).came("a token of nobody").expected(expected));
     }
@@ -92,23 +83,4 @@ pub fn read(answer: &HttpResponse, host: &RegistryHost, now: Timestamp) -> Resul
         password: Secret::new(given.access_token),
     };
     Ok(Credential::new(CredentialKind::Registry(login), now, ends))
-}
-
-fn refused(answer: &HttpResponse) -> ExchangeError {
-    let Refused { errors } = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let class = Class::of_status(answer.status.as_u16());
-    let (code, remedy) = match class {
-        Class::Throttled => ("throttled", "ask less often, and keep what was given in a cache"),
-        Class::Permanent => (
-            "registry-access-denied",
-            "bind the ARN of the role to a user of JFrog (`PUT /access/api/v1/aws/iam_role`), and name the region that the role is used in",
-        ),
-        _ => ("server-failed", "try again a little later"),
-    };
-    let came = errors.first().map_or("a refusal without a reason", |reason| reason.message.as_str());
-    ExchangeError::new(class, Stage::Registry, code)
-        .status(answer.status.as_u16())
-        .came(came)
-        .retry_after(answer.retry_after())
-        .remedy(remedy)
 }

@@ -7,8 +7,8 @@ use http::{HeaderValue, Method};
 use serde::Deserialize;
 use url::form_urlencoded::byte_serialize;
 
-use super::{Environment, SubjectTokenSource, missing};
-use crate::error::{Class, ExchangeError, Stage};
+use super::{Environment, SubjectTokenSource, missing, refused};
+use crate::error::{ExchangeError, Stage};
 use crate::key::KeyBuilder;
 use crate::token::UnverifiedToken;
 use crate::transport::Transport;
@@ -143,21 +143,14 @@ impl JobToken {
     /// # Errors
     /// When there is none.
     pub fn read(&self, answer: &HttpResponse) -> Result<UnverifiedToken, ExchangeError> {
-        let status = answer.status.as_u16();
         if !answer.status.is_success() {
-            let class = match Class::of_status(status) {
-                Class::Permanent => Class::Source,
-                class => class,
-            };
-            return Err(ExchangeError::new(class, Stage::Source, "job-token-refused")
-                .status(status)
+            return Err(refused(answer, "job-token-refused")
                 .came("the pipeline refused a token")
-                .retry_after(answer.retry_after())
                 .remedy(self.pipeline.remedy()));
         }
         let given: Given = serde_json::from_slice(&answer.body).map_err(|_| {
             missing("job-token-refused")
-                .status(status)
+                .status(answer.status.as_u16())
                 .came("an answer without a token")
                 .remedy(self.pipeline.remedy())
         })?;

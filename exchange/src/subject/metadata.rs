@@ -11,8 +11,8 @@ use http::{HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use url::form_urlencoded::byte_serialize;
 
-use super::{Environment, SubjectTokenSource, missing};
-use crate::error::{Class, ExchangeError, Stage};
+use super::{Environment, SubjectTokenSource, missing, refused};
+use crate::error::{ExchangeError, Stage};
 use crate::key::KeyBuilder;
 use crate::token::UnverifiedToken;
 use crate::transport::Transport;
@@ -101,19 +101,13 @@ impl CloudMetadata {
     /// # Errors
     /// When there is none.
     pub fn read(&self, answer: &HttpResponse) -> Result<UnverifiedToken, ExchangeError> {
-        let status = answer.status.as_u16();
         if !answer.status.is_success() {
-            let class = match Class::of_status(status) {
-                Class::Permanent => Class::Source,
-                class => class,
-            };
-            return Err(ExchangeError::new(class, Stage::Source, "metadata-refused")
-                .status(status)
+            return Err(refused(answer, "metadata-refused")
                 .came("the metadata server refused a token")
-                .retry_after(answer.retry_after())
                 .remedy(self.machine.remedy()));
         }
-        let unreadable = || missing("metadata-refused").status(status).came("an answer without a token");
+        let unreadable =
+            || missing("metadata-refused").status(answer.status.as_u16()).came("an answer without a token");
         let token = match &self.machine {
             Machine::Azure { .. } => {
                 let given: Given = serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;

@@ -32,6 +32,7 @@ use tonic_prost::ProstCodec;
 
 use crate::aws::runner;
 use crate::fake::issuer::{SPIFFE_ID, claims, typed, verify};
+use crate::workload_api::{Given, Svid};
 
 const AUDIENCE: &str = "https://as.example/";
 const AGENT: &str = "spiffe://example.org/spire/agent";
@@ -81,20 +82,6 @@ struct Pair {
     second: String,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-struct Given {
-    #[prost(message, repeated, tag = "1")]
-    svids: Vec<Svid>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Svid {
-    #[prost(string, tag = "1")]
-    spiffe_id: String,
-    #[prost(string, tag = "2")]
-    svid: String,
-}
-
 /// An agent, as it answers one connection.
 #[derive(Clone)]
 struct Agent {
@@ -135,7 +122,8 @@ impl Agent {
         }
         let mut claims = claims(audience);
         claims["sub"] = SPIFFE_ID.into();
-        let svid = Svid { spiffe_id: SPIFFE_ID.to_owned(), svid: typed(self.typ, &claims) };
+        let svid =
+            Svid { spiffe_id: SPIFFE_ID.to_owned(), svid: typed(self.typ, &claims), ..Svid::default() };
         Ok(Given { svids: vec![svid] })
     }
 }

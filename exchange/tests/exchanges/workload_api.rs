@@ -35,22 +35,22 @@ struct Asked {
     spiffe_id: String,
 }
 
-/// `JWTSVIDResponse`.
+/// `JWTSVIDResponse`, and what the Broker API answers.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Given {
+pub struct Given {
     #[prost(message, repeated, tag = "1")]
-    svids: Vec<Svid>,
+    pub svids: Vec<Svid>,
 }
 
 /// `JWTSVID`.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Svid {
+pub struct Svid {
     #[prost(string, tag = "1")]
-    spiffe_id: String,
+    pub spiffe_id: String,
     #[prost(string, tag = "2")]
-    svid: String,
+    pub svid: String,
     #[prost(string, tag = "3")]
-    hint: String,
+    pub hint: String,
 }
 
 /// What makes a token of an identity for an audience.

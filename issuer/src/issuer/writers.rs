@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::Owner;
 use chancery_publisher::publish::LastSeen;
 use chancery_publisher::writer_key_file::first_decision_now;
@@ -11,7 +12,6 @@ use super::watchers::view_before;
 use super::{Opening, Shared};
 use crate::collect::TargetFinding;
 use crate::config::ConfigError;
-use crate::pace::LastProblem;
 use crate::published_history::PublishedHistory;
 use crate::reconcile::{NoticeChannels, Notices, Reconciler, Writer};
 use crate::state::Saved;
@@ -59,7 +59,7 @@ pub(super) async fn reconcilers(
             published: told.published.clone(),
             metrics: shared.metrics.clone(),
             seen: LastSeen::default(),
-            problem: LastProblem::default(),
+            problem: LastSaid::default(),
         });
     }
     Ok(reconcilers)

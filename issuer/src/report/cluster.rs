@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_cluster::access::{AccessError, ClusterChoice, explain};
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::marker::MarkerField;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::api::PostParams;
@@ -76,12 +77,12 @@ impl ConditionReporter {
     /// Runs until the process ends.
     pub async fn run(mut self) {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-        let mut said = None;
+        let mut problem = LastSaid::default();
         loop {
             self.changed.mark_unchanged();
             match self.report().await {
                 Ok(()) => {
-                    if said.take().is_some() {
+                    if problem.forget() {
                         info!("the report is written again");
                     }
                     backoff.reset();
@@ -91,11 +92,10 @@ impl ConditionReporter {
                     }
                     tokio::time::sleep(TOGETHER).await;
                 }
-                Err(problem) => {
-                    let text = problem.to_string();
-                    if said.as_ref() != Some(&text) {
+                Err(error) => {
+                    let text = error.to_string();
+                    if problem.is_new(&text) {
                         error!("cannot report: {text}");
-                        said = Some(text);
                     }
                     tokio::time::sleep(backoff.next_pause()).await;
                 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::{IssuerUrl, WriterKey};
 use chancery_publisher::TargetOpener;
 use serde_saphyr::Spanned;
@@ -297,7 +298,7 @@ async fn open(
     shutdown: watch::Receiver<bool>,
 ) -> Issuer {
     let (url, conditions) = (&config.value.url, &environment.conditions);
-    let (mut backoff, mut said) = (Backoff::new(REOPEN.0, REOPEN.1), None);
+    let (mut backoff, mut said) = (Backoff::new(REOPEN.0, REOPEN.1), LastSaid::default());
     loop {
         let shared = environment.shared(shutdown.clone());
         // The semaphore is never closed.
@@ -316,9 +317,8 @@ async fn open(
                 conditions
                     .set(&Subject::issuer(url), &Verdict::bad(ConditionType::Accepted, "CannotOpen", &text));
                 environment.roster.refused(url, &text);
-                if said.as_ref() != Some(&text) {
+                if said.is_new(&text) {
                     error!(issuer = %url, "not accepted, and tried again now and then: {text}");
-                    said = Some(text);
                 }
                 tokio::time::sleep(backoff.next_pause()).await;
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chancery_cluster::backoff::Backoff;
 use chancery_cluster::cell::{Cell, CellError, Swap, Version};
 use chancery_cluster::error_chain;
+use chancery_cluster::last_said::LastSaid;
 use chancery_core::Owner;
 use tokio::time::{Instant, timeout};
 use tracing::{error, info};
@@ -42,7 +43,7 @@ pub struct Recorder {
     written: Instant,
     backoff: Backoff,
     retry: Option<Instant>,
-    problem: Option<String>,
+    problem: LastSaid,
 }
 
 /// What came of recording.
@@ -76,7 +77,7 @@ impl Recorder {
             written: Instant::now(),
             backoff: Backoff::new(PAUSES.0, PAUSES.1),
             retry: None,
-            problem: None,
+            problem: LastSaid::default(),
         }
     }
 
@@ -145,7 +146,7 @@ impl Recorder {
     }
 
     fn succeeded(&mut self) {
-        if self.problem.take().is_some() {
+        if self.problem.forget() {
             info!(issuer = %self.saved.issuer, "the keys seen are recorded again");
         }
         self.unanswered.clear();
@@ -154,9 +155,8 @@ impl Recorder {
     }
 
     fn failed(&mut self, problem: &str) -> Recorded {
-        if self.problem.as_deref() != Some(problem) {
+        if self.problem.is_new(problem) {
             error!(issuer = %self.saved.issuer, "cannot record the keys seen, trying again: {problem}");
-            self.problem = Some(problem.to_owned());
         }
         self.retry = Some(Instant::now() + self.backoff.next_pause());
         Recorded::Pending
@@ -240,7 +240,7 @@ mod tests {
         let anew = Saved { owner: random_owner(), ..first.saved().clone() };
         assert_eq!(first.record(anew.clone()).await, Recorded::Done);
         assert_eq!(second.record(withdrawn(second.saved(), 1)).await, Recorded::Pending);
-        assert!(second.problem.as_ref().unwrap().contains(anew.owner.as_str()));
+        assert!(format!("{:?}", second.problem).contains(anew.owner.as_str()));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Turn {
     }
 
     /// Whose it is. A node that a person has forgotten has none.
-    pub async fn read(&mut self, ring: &KeyRing) -> Result<Option<String>, CellError> {
+    pub async fn read(&mut self, ring: &KeyRing) -> Result<Option<String>, TurnError> {
         self.read = self.cell.load().await?;
         let holder = self.read.as_ref().and_then(|read| read.document.holder.clone());
         Ok(holder.filter(|holder| !ring.forgotten().any(|name| name == holder)))
@@ -59,11 +59,11 @@ impl Turn {
     }
 }
 
-/// Why the turn was not taken or given back.
+/// Why the turn was not read, taken or given back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TurnError {
-    /// It cannot be written.
+    /// It cannot be read or written.
     #[error(transparent)]
     Cell(#[from] CellError),
     /// Another node was faster.
