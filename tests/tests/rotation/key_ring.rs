@@ -357,8 +357,7 @@ async fn events_tell_that_imported_keys_are_wanted_and_which_of_them_enters() ->
         set_permissions(stage.dir.write(name, name)?, Permissions::from_mode(0o600))?;
     }
     stage.server.kubeconfig(&stage.dir.join("kubeconfig"))?;
-    let (private, public, out, carried) =
-        (path("bundle.key"), path("bundle.pub"), path("bundle"), path("carried"));
+    let (private, public) = (path("bundle.key"), path("bundle.pub"));
     let made = ["keygen", "new", "--algorithm", "p-256", "--private", &private, "--public", &public];
     chancery::run(&made).await?.success()?;
     let policy = json!({
@@ -391,13 +390,8 @@ async fn events_tell_that_imported_keys_are_wanted_and_which_of_them_enters() ->
     let blocked = blocked.await.with_context(|| rotating.log())?;
     ensure!(blocked.contains("no imported key"), "{blocked}");
 
-    let made = ["keygen", "bundle", "--issuer", ISSUER, "--algorithm", "p-256", "--keys", "2"];
-    let written = ["--bundle-key", &private, "--passphrase-file", &carried, "--out-dir", &out];
-    chancery::run(&[&made[..], &written[..]].concat()).await?.success()?;
-    let arguments = ["ring", "import", "--policy", &policy, &out, "--passphrase-file", &carried];
-    chancery::run(&arguments).await?.success()?;
-    let bundle: Value = serde_json::from_slice(&std::fs::read(stage.dir.join("bundle/bundle.json"))?)?;
-    let kid = bundle["keys"][0]["kid"].as_str().context("no key id")?;
+    let kid = imported(&stage, &policy).await?;
+    let kid = kid.as_str();
     let entered = wait::value_within(LONG, "the Event of the imported key", async || {
         Ok(Some(told("KeyEntered").await?).filter(|notes| !notes.is_empty()))
     });
@@ -410,4 +404,17 @@ async fn events_tell_that_imported_keys_are_wanted_and_which_of_them_enters() ->
     let left = left.await.with_context(|| rotating.log())?;
     ensure!(left == 1, "{left} keys of the bundle are left");
     Ok(())
+}
+
+/// Makes a bundle of two keys, and imports it; returns the id of the first one.
+async fn imported(stage: &Stage, policy: &str) -> Result<String> {
+    let path = |name: &str| stage.dir.join(name).display().to_string();
+    let (private, out, carried) = (path("bundle.key"), path("bundle"), path("carried"));
+    let made = ["keygen", "bundle", "--issuer", ISSUER, "--algorithm", "p-256", "--keys", "2"];
+    let written = ["--bundle-key", &private, "--passphrase-file", &carried, "--out-dir", &out];
+    chancery::run(&[&made[..], &written[..]].concat()).await?.success()?;
+    let arguments = ["ring", "import", "--policy", policy, &out, "--passphrase-file", &carried];
+    chancery::run(&arguments).await?.success()?;
+    let bundle: Value = serde_json::from_slice(&std::fs::read(stage.dir.join("bundle/bundle.json"))?)?;
+    Ok(bundle["keys"][0]["kid"].as_str().context("no key id")?.to_owned())
 }
