@@ -19,6 +19,8 @@
 //! 5. One node at a time: a restart takes the turn, and it is given back when the kube-apiserver is ready and shows the keys. One
 //!    that is not ready takes the turn as well, if it is free: then nobody else restarts.
 //! 6. Files that somebody has removed or exchanged are written again, with no restart: there may be one at any moment.
+//! 7. The key of the file that signs comes first in the file of those that verify. `kubeadm` takes the first one for its public
+//!    half, and panics where the two are of different algorithms: the node that joins then does not.
 
 use std::collections::BTreeSet;
 
@@ -60,6 +62,8 @@ pub struct NodeView<'a> {
     pub signs_at_most: TokenLifetimes,
     /// What is in the files.
     pub files: &'a NodeKeys,
+    /// The key that comes first in the file of those that verify.
+    pub first: Option<&'a KeyId>,
     /// What its kube-apiserver shows; `None` while it is not ready.
     pub server: Option<&'a NodeKeys>,
     /// Whose turn it is.
@@ -124,7 +128,9 @@ pub fn decide(view: &NodeView<'_>) -> Rollout {
         (Need::Nothing(wait), _) => {
             let is_damaged = !view.is_unknown(server.signs.as_ref()) && view.is_damaged(server);
             let repaired = if is_damaged { view.write() } else { None };
-            repaired.unwrap_or_else(|| wait.map_or(Rollout::Done, Rollout::Wait))
+            repaired
+                .or_else(|| view.put_in_order())
+                .unwrap_or_else(|| wait.map_or(Rollout::Done, Rollout::Wait))
         }
     }
 }
@@ -168,9 +174,19 @@ impl NodeView<'_> {
             let because = "the ring has these keys".to_owned();
             return Some(Rollout::Do { step: RolloutStep::WriteVerifying(window), because });
         }
-        let kid = self.to_sign().ok()?.filter(|kid| self.files.signs.as_ref() != Some(*kid))?;
+        let to_sign = self.to_sign().ok().flatten().filter(|kid| self.files.signs.as_ref() != Some(*kid));
+        let Some(kid) = to_sign else { return self.put_in_order() };
         let because = "it signs by the ring, and every other node verifies with it".to_owned();
         Some(Rollout::Do { step: RolloutStep::WriteSigning(kid.clone()), because })
+    }
+
+    /// The same keys that verify, with that of the other file first; `None` where it is.
+    fn put_in_order(&self) -> Option<Rollout> {
+        let verifies = &self.files.verifies;
+        let signs = self.files.signs.as_ref().filter(|kid| verifies.contains(*kid))?;
+        let step = RolloutStep::WriteVerifying(verifies.clone());
+        let because = format!("kubeadm expects {signs} first, which is in the file of the key that signs");
+        (self.first != Some(signs)).then_some(Rollout::Do { step, because })
     }
 
     /// Whether the kube-apiserver would lack something that it has now, if it started again by itself.

@@ -213,6 +213,7 @@ impl KeyFileNode {
             signs_at_most: allowed
                 .longest_of(TokenLifetimes { external_seconds: 0, api_server_seconds: extended }),
             files: &seen.files.keys,
+            first: seen.files.first.as_ref(),
             server: seen.server.as_ref(),
             turn: seen.turn.as_deref(),
             restart: self.last_restart(),
@@ -243,12 +244,13 @@ impl KeyFileNode {
             RolloutStep::TakeTurn => self.turn.take(&self.config.name).await?,
             RolloutStep::GiveTurnBack => self.turn.give_back().await?,
             RolloutStep::WriteVerifying(kids) => {
-                let keys = ordered(seen, kids);
+                let keys = ordered(seen, kids, seen.files.keys.signs.as_ref());
                 self.config.files.write_verifying(keys).await?;
             }
             RolloutStep::WriteSigning(kid) => {
                 let private = self.follower.private_half(kid).await?;
-                self.config.files.write_signing(private).await?;
+                let verifying = ordered(seen, &seen.files.keys.verifies, Some(kid));
+                self.config.files.write_signing(private, verifying).await?;
             }
             RolloutStep::Restart => {
                 let files = seen.files.keys.clone();
@@ -281,12 +283,13 @@ impl KeyFileNode {
     }
 }
 
-/// The public halves of `kids`: the key that signs by the ring first, then the ring's order, then what else there is.
-fn ordered(seen: &Seen, kids: &BTreeSet<KeyId>) -> Vec<PublicKey> {
+/// The public halves of `kids`: `first`, then the key that signs by the ring, then the ring's order, then what else there is.
+fn ordered(seen: &Seen, kids: &BTreeSet<KeyId>, first: Option<&KeyId>) -> Vec<PublicKey> {
     let active = seen.ring.active().into_iter();
     let ours = active.chain(seen.ring.keys()).map(|key| &key.public_key);
+    let all = || ours.clone().chain(seen.files.public.values()).chain(seen.shown.values());
     let mut keys: Vec<PublicKey> = Vec::new();
-    for key in ours.chain(seen.files.public.values()).chain(seen.shown.values()) {
+    for key in all().find(|key| Some(key.key_id()) == first).into_iter().chain(all()) {
         if kids.contains(key.key_id()) && !keys.contains(key) {
             keys.push(key.clone());
         }

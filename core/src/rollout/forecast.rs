@@ -21,12 +21,13 @@ pub struct Forecast<S = RolloutStep, W = RolloutWait> {
 pub fn foresee(view: &NodeView<'_>) -> Forecast {
     let (mut acknowledged, mut files) = (view.acknowledged.cloned(), view.files.clone());
     let (mut server, mut turn) = (view.server.cloned(), view.turn.map(str::to_owned));
-    let mut restart = view.restart;
+    let (mut first, mut restart) = (view.first.cloned(), view.restart);
     let mut steps = Vec::new();
     while steps.len() < STEPS {
         let now = NodeView {
             acknowledged: acknowledged.as_ref(),
             files: &files,
+            first: first.as_ref(),
             server: server.as_ref(),
             turn: turn.as_deref(),
             restart,
@@ -40,8 +41,8 @@ pub fn foresee(view: &NodeView<'_>) -> Forecast {
         match step.clone() {
             RolloutStep::Acknowledge(said) => acknowledged = Some(said),
             RolloutStep::TakeTurn => turn = Some(view.name.to_owned()),
-            RolloutStep::WriteVerifying(kids) => files.verifies = kids,
-            RolloutStep::WriteSigning(kid) => files.signs = Some(kid),
+            RolloutStep::WriteVerifying(kids) => (files.verifies, first) = (kids, files.signs.clone()),
+            RolloutStep::WriteSigning(kid) => (files.signs, first) = (Some(kid.clone()), Some(kid)),
             RolloutStep::Restart => (server, restart) = (Some(files.clone()), LastRestart::Over),
             RolloutStep::GiveTurnBack => turn = None,
         }

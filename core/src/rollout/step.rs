@@ -13,9 +13,9 @@ pub enum RolloutStep {
     Acknowledge(Acknowledgement),
     /// Take the turn, if nobody else has it.
     TakeTurn,
-    /// Put these keys into the file of those that verify.
+    /// Put these keys into the file of those that verify, the one that is in the other file first.
     WriteVerifying(BTreeSet<KeyId>),
-    /// Put this key into the file of the one that signs.
+    /// Put this key into the file of the one that signs, and right after that first into the file of those that verify.
     WriteSigning(KeyId),
     /// Have the kube-apiserver of this node start again.
     Restart,

@@ -10,6 +10,7 @@ enum Op {
     Look(usize),
     Act(usize),
     Kill(usize),
+    Cut(usize),
     Down(usize),
     Up(usize),
     Rotate,
@@ -32,6 +33,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         25 => node().prop_map(Op::Look),
         60 => node().prop_map(Op::Act),
         2 => node().prop_map(Op::Kill),
+        2 => node().prop_map(Op::Cut),
         1 => node().prop_map(Op::Down),
         25 => node().prop_map(Op::Up),
         40 => Just(Op::Rotate),
@@ -47,6 +49,7 @@ fn take(world: &mut World, op: &Op) {
         Op::Look(number) => world.look(*number),
         Op::Act(number) => _ = world.act(*number),
         Op::Kill(number) => world.kill(*number),
+        Op::Cut(number) => world.cut(*number),
         Op::Down(number) => world.down(*number),
         Op::Up(number) => world.up(*number),
         Op::Rotate => world.rotate(),
@@ -79,6 +82,7 @@ proptest! {
         let active = world.ring.active().map(|key| key.kid().clone());
         for node in &world.nodes {
             prop_assert_eq!(node.server.as_ref().and_then(|server| server.signs.clone()), active.clone());
+            prop_assert!(!node.is_cut, "kubeadm finds the keys in order at last");
         }
         world.ask(&Request::RotateNow);
         let before = world.rotations;

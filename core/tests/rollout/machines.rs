@@ -303,6 +303,58 @@ fn what_was_not_adopted_is_left_alone() {
 }
 
 #[test]
+fn an_older_ring_decides_nothing_of_machines() {
+    let mut world = at_rest();
+    world.read = adopted();
+    assert!(matches!(world.act(), MachinesRollout::Wait(MachinesWait::RingFromThePast { .. })));
+}
+
+#[test]
+fn keys_that_the_ring_does_not_know_stay_in_the_secret() {
+    let mut world = World::new();
+    world.secret.verifies.insert(kid(9));
+    world.settle();
+    assert_eq!(world.secret.verifies, [0, 1, 9].map(kid).into());
+}
+
+/// A control plane at rest of which something is asked, once the ring is so.
+fn asked(request: &Request, is_so: impl Fn(&KeyRing) -> bool) -> World {
+    let mut world = at_rest();
+    world.ask(request);
+    let is_reached = (0..20).any(|_| {
+        world.rotate();
+        is_so(&world.ring)
+    });
+    assert!(is_reached, "{:?}", world.ring);
+    world.read = world.ring.clone();
+    world
+}
+
+#[test]
+fn a_key_that_must_not_sign_waits_for_no_standby() {
+    for (request, is_exchanged) in [(Request::RotateNow, false), (Request::Taint(kid(0)), true)] {
+        let world = asked(&request, |ring| ring.active().is_some_and(|key| *key.kid() == kid(1)));
+        let foreseen = foresee_machines(&world.view());
+        let exchanges =
+            |step: &MachinesStep| matches!(step, MachinesStep::Write(keys) if keys.signs == Some(kid(1)));
+        assert_eq!(foreseen.steps.iter().any(|(step, _)| exchanges(step)), is_exchanged, "{foreseen}");
+    }
+}
+
+#[test]
+fn a_standby_that_will_never_sign_is_not_rolled_for() {
+    let mut world = asked(&Request::RotateNow, |ring| ring.key(&kid(2)).is_some());
+    let rolls = |world: &World| {
+        let steps = foresee_machines(&world.view()).steps;
+        steps.iter().any(|(step, _)| matches!(step, MachinesStep::Roll(_)))
+    };
+    assert!(rolls(&world));
+    world.ask(&Request::Taint(kid(2)));
+    world.read = world.ring.clone();
+    assert!(!rolls(&world), "{}", foresee_machines(&world.view()));
+}
+
+#[test]
 fn a_key_that_is_revoked_at_once_is_gone_with_one_roll() {
     let mut world = at_rest();
     world.ask(&Request::Revoke { kid: kid(0), at_once: true });

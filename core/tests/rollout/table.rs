@@ -57,6 +57,8 @@ fn followed() -> KeyRing {
 struct Case<'a> {
     ring: KeyRing,
     files: NodeKeys,
+    /// What comes first in the file of those that verify; the key that signs when missing.
+    first: Option<KeyId>,
     server: Option<NodeKeys>,
     turn: Option<&'a str>,
     restart: LastRestart,
@@ -64,7 +66,8 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn of(ring: KeyRing, has: NodeKeys) -> Self {
-        Self { ring, files: has.clone(), server: Some(has), turn: None, restart: LastRestart::Over }
+        let (files, server) = (has.clone(), Some(has));
+        Self { ring, files, first: None, server, turn: None, restart: LastRestart::Over }
     }
 
     /// What it does once it has acknowledged what it shows.
@@ -77,6 +80,7 @@ impl Case<'_> {
             acknowledged,
             signs_at_most: TokenLifetimes::both(60),
             files: &self.files,
+            first: self.first.as_ref().or(self.files.signs.as_ref()),
             server: self.server.as_ref(),
             turn: self.turn,
             restart: self.restart,
@@ -96,6 +100,7 @@ impl Case<'_> {
             acknowledged: None,
             signs_at_most: TokenLifetimes::both(60),
             files: &self.files,
+            first: self.first.as_ref().or(self.files.signs.as_ref()),
             server: self.server.as_ref(),
             turn: self.turn,
             restart: self.restart,
@@ -190,6 +195,27 @@ fn files_that_somebody_has_removed_are_written_again() {
 }
 
 #[test]
+fn the_key_that_signs_comes_first_among_those_that_verify() {
+    let first = |number| Some(kid(number));
+    let at_rest = |number| Case { first: first(number), ..Case::of(begun(), keys(0, &[0, 1])) };
+    assert_eq!(at_rest(0).decides(), Rollout::Done);
+    assert_eq!(at_rest(1).step(), RolloutStep::WriteVerifying(kids(&[0, 1])), "with no turn and no restart");
+    let waiting = Case { first: first(1), ..Case::of(activated(), keys(0, &[0, 1])) };
+    assert_eq!(waiting.step(), RolloutStep::WriteVerifying(kids(&[0, 1])), "though 1 signs by the ring");
+    // A process that was killed between the two files goes on where it was, before anything starts again.
+    let cut = Case {
+        turn: Some("a"),
+        files: keys(1, &[0, 1, 2]),
+        first: first(0),
+        ..Case::of(followed(), keys(0, &[0, 1]))
+    };
+    assert_eq!(cut.step(), RolloutStep::WriteVerifying(kids(&[0, 1, 2])));
+    // Where the key that signs is not among them, no order helps.
+    let alone = Case { first: first(9), ..Case::of(begun(), keys(0, &[1])) };
+    assert_eq!(alone.step(), RolloutStep::TakeTurn);
+}
+
+#[test]
 fn keys_that_the_ring_does_not_know_stay_and_are_not_signed_with() {
     let case = Case::of(followed(), keys(9, &[0, 1, 9]));
     assert_eq!(case.decides(), Rollout::Wait(RolloutWait::SignsUnknown(kid(9))));
@@ -212,6 +238,7 @@ fn what_it_says_is_what_its_kube_apiserver_shows() {
             acknowledged,
             signs_at_most: TokenLifetimes::both(60),
             files,
+            first: files.signs.as_ref(),
             server: Some(server),
             turn: None,
             restart: LastRestart::Over,
@@ -262,6 +289,7 @@ fn an_older_ring_decides_nothing() {
         acknowledged: Some(&said),
         signs_at_most: TokenLifetimes::default(),
         files: &has,
+        first: has.signs.as_ref(),
         server: Some(&has),
         turn: Some("a"),
         restart: LastRestart::Over,

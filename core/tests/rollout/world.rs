@@ -73,6 +73,10 @@ pub fn step(ring: &mut KeyRing, made: &mut u8, policy: &Policy, heard: Heard) ->
 pub struct Node {
     /// What is in its files.
     pub disk: NodeKeys,
+    /// What comes first in the file of those that verify.
+    first: Option<KeyId>,
+    /// Whether its process was killed between the two files.
+    pub is_cut: bool,
     /// What its kube-apiserver has read; nothing while it does not run.
     pub server: Option<NodeKeys>,
     pub acknowledged: Option<Acknowledgement>,
@@ -116,6 +120,8 @@ impl World {
         let keys = NodeKeys { signs: Some(kid(0)), verifies: BTreeSet::from([kid(0)]) };
         let node = Node {
             disk: keys.clone(),
+            first: Some(kid(0)),
+            is_cut: false,
             server: Some(keys),
             acknowledged: None,
             read: ring.clone(),
@@ -140,6 +146,7 @@ impl World {
             acknowledged: node.acknowledged.as_ref(),
             signs_at_most: TokenLifetimes::both(3600),
             files: &node.disk,
+            first: node.first.as_ref(),
             server: node.server.as_ref(),
             turn: self.turn.as_deref(),
             restart: if node.remembers { LastRestart::UnderWay } else { LastRestart::Over },
@@ -153,8 +160,14 @@ impl World {
             match step.clone() {
                 RolloutStep::Acknowledge(said) => node.acknowledged = Some(said),
                 RolloutStep::TakeTurn => self.turn = Some(NAMES[number].to_owned()),
-                RolloutStep::WriteVerifying(kids) => node.disk.verifies = kids,
-                RolloutStep::WriteSigning(kid) => node.disk.signs = Some(kid),
+                RolloutStep::WriteVerifying(kids) => {
+                    let signs = node.disk.signs.clone().filter(|kid| kids.contains(kid));
+                    (node.first, node.is_cut) = (signs.or(kids.first().cloned()), false);
+                    node.disk.verifies = kids;
+                }
+                RolloutStep::WriteSigning(kid) => {
+                    (node.disk.signs, node.first, node.is_cut) = (Some(kid.clone()), Some(kid), false);
+                }
                 RolloutStep::Restart => {
                     (node.server, node.remembers, node.restarts) = (None, true, true);
                     node.restarted += 1;
@@ -163,6 +176,16 @@ impl World {
             }
         }
         decided
+    }
+
+    /// As [`World::act`]; killed between two files where it writes them.
+    pub fn cut(&mut self, number: usize) {
+        let first = self.nodes[number].first.clone();
+        if let Rollout::Do { step: RolloutStep::WriteSigning(_), .. } = self.act(number) {
+            let node = &mut self.nodes[number];
+            (node.is_cut, node.first) = (node.first != first, first);
+        }
+        self.kill(number);
     }
 
     /// The process is killed and started again, which has read nothing.
@@ -220,6 +243,16 @@ impl World {
         let down = self.nodes.iter().filter(|node| node.restarts).count();
         if down > 1 {
             return Some(format!("{down} nodes restart at a time"));
+        }
+        for (node, name) in self.nodes.iter().zip(NAMES).filter(|(node, _)| !node.is_cut) {
+            let is_first =
+                |kid: &KeyId| !node.disk.verifies.contains(kid) || node.first.as_ref() == Some(kid);
+            if !node.disk.signs.as_ref().is_some_and(is_first) {
+                return Some(format!(
+                    "{name} has {:?} first, and signs with {:?}",
+                    node.first, node.disk.signs
+                ));
+            }
         }
         let running =
             || self.nodes.iter().zip(NAMES).filter_map(|(node, name)| Some((name, node.server.as_ref()?)));

@@ -34,6 +34,8 @@ pub struct KeyFilePair {
 #[derive(Debug)]
 pub(super) struct FilesRead {
     pub keys: NodeKeys,
+    /// The first one of those that verify.
+    pub first: Option<KeyId>,
     /// The public halves of those that verify.
     pub public: BTreeMap<KeyId, PublicKey>,
 }
@@ -67,29 +69,41 @@ impl KeyFilePair {
                 None => None,
             };
             let bytes = content(&verifying)?.unwrap_or_default();
-            let keys = read_public_keys(&*bytes).keys.into_iter();
-            let public: BTreeMap<KeyId, PublicKey> = keys.map(|key| (key.key_id().clone(), key)).collect();
+            let keys = read_public_keys(&*bytes).keys;
+            let first = keys.first().map(|key| key.key_id().clone());
+            let public: BTreeMap<KeyId, PublicKey> =
+                keys.into_iter().map(|key| (key.key_id().clone(), key)).collect();
             let verifies = public.keys().cloned().collect();
-            Ok(FilesRead { keys: NodeKeys { signs, verifies }, public })
+            Ok(FilesRead { keys: NodeKeys { signs, verifies }, first, public })
         })
         .await
     }
 
     /// Replaces the file of the keys that verify, durably.
     pub(super) async fn write_verifying(&self, keys: Vec<PublicKey>) -> Result<(), FilesError> {
-        let text: String = keys.iter().map(PublicKey::to_pem).collect();
-        let file = NewFile::public(self.verifying.clone(), text.into_bytes());
+        let file = self.new_verifying(&keys);
         blocking(move || write(file)).await
     }
 
-    /// Replaces the file of the key that signs, durably, as kube-apiserver reads it: not sealed.
-    pub(super) async fn write_signing(&self, key: PrivateKey) -> Result<(), FilesError> {
-        let path = self.signing.clone();
+    /// Replaces the file of the key that signs, durably, as kube-apiserver reads it: not sealed. Right after that follows the
+    /// file of the keys that verify, in the order that is given.
+    pub(super) async fn write_signing(
+        &self,
+        key: PrivateKey,
+        verifying: Vec<PublicKey>,
+    ) -> Result<(), FilesError> {
+        let (path, verifying) = (self.signing.clone(), self.new_verifying(&verifying));
         blocking(move || {
             let pem = key.to_exposed_pem()?;
-            write(NewFile::private(path, Zeroizing::new(pem.as_bytes().to_vec())))
+            write(NewFile::private(path, Zeroizing::new(pem.as_bytes().to_vec())))?;
+            write(verifying)
         })
         .await
+    }
+
+    fn new_verifying(&self, keys: &[PublicKey]) -> NewFile {
+        let text: String = keys.iter().map(PublicKey::to_pem).collect();
+        NewFile::public(self.verifying.clone(), text.into_bytes())
     }
 }
 
@@ -162,9 +176,11 @@ mod tests {
             let public = vec![one.public_key().clone(), two.public_key().clone()];
             let kids = public.iter().map(|key| key.key_id().clone()).collect();
             let expected = NodeKeys { signs: Some(one.public_key().key_id().clone()), verifies: kids };
-            pair.write_verifying(public).await.unwrap();
-            pair.write_signing(one).await.unwrap();
-            assert_eq!(pair.read().await.unwrap().keys, expected);
+            let (first, others) = (public[0].key_id().clone(), vec![public[1].clone(), public[0].clone()]);
+            pair.write_verifying(others).await.unwrap();
+            pair.write_signing(one, public).await.unwrap();
+            let read = pair.read().await.unwrap();
+            assert_eq!((read.keys, read.first), (expected, Some(first)));
         }
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&pair.signing), mode(&pair.verifying)), (0o600, 0o644));

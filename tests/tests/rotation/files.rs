@@ -4,7 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use chancery_core::key_file::read_public_keys;
+use chancery_keygen::PemFile;
+use chancery_keygen::pem_file::Content;
 use e2e::process::Process;
+use e2e::scratch::Scratch;
 use e2e::token_verifier::TokenVerifier;
 use e2e::{binary, chancery, wait};
 use rustix::process::Signal;
@@ -137,6 +141,7 @@ async fn step_by_step(stage: &FilesStage) -> Result<()> {
         for (number, name) in NAMES.iter().enumerate() {
             let step = chancery::run_command(stage.command(number, &["--once"])?).await?;
             ensure!(matches!(step.code, Some(0 | 3)), "{step:?}");
+            in_order(stage.node(number)).with_context(|| format!("{name} after {step:?}"))?;
             let said = step.stderr.lines().filter_map(|line| line.split_once("key files: "));
             taken.extend(said.map(|(_, step)| format!("{name}: {step}")));
             steps += 1;
@@ -162,6 +167,18 @@ async fn step_by_step(stage: &FilesStage) -> Result<()> {
     }
     say(&format!("{steps} processes of one step each"));
     stage.everybody_follows().await
+}
+
+/// `kubeadm join` takes the first key of sa.pub for the public half of sa.key.
+fn in_order(node: &Scratch) -> Result<()> {
+    let [signs, verify] = [std::fs::read(node.join("sa.key"))?, std::fs::read(node.join("sa.pub"))?];
+    let signs = PemFile::read(&signs, None).blocks.into_iter().find_map(|block| match block.content {
+        Content::Private(key, _) => Some(key.public_key().clone()),
+        _ => None,
+    });
+    let verify = read_public_keys(&*verify).keys;
+    ensure!(verify.first() == signs.as_ref(), "sa.key has {signs:?}, and sa.pub begins with {verify:?}");
+    Ok(())
 }
 
 /// The processes are killed: right before and right after each restart is asked for, and at all other times.

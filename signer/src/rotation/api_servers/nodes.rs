@@ -6,6 +6,7 @@ use chancery_cluster::access::explain;
 use chancery_cluster::api_server::discovery;
 use chancery_cluster::limits;
 use http::Uri;
+use http::uri::Authority;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
@@ -43,14 +44,24 @@ pub(super) async fn addresses(client: &Client) -> Result<Vec<Uri>, String> {
     }
 }
 
-/// The addresses by the names of the nodes that have them; by themselves where no node has.
-pub(super) fn named(addresses: Vec<Uri>, nodes: &[ControlPlaneNode]) -> BTreeMap<String, Uri> {
-    let name = |address: &Uri| {
-        let host = address.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let node = nodes.iter().find(|node| node.addresses.contains(&host));
-        node.map_or(host, |node| node.name.clone())
-    };
-    addresses.into_iter().map(|address| (name(&address), address)).collect()
+/// The addresses by the names of the nodes that have them; by themselves where no node has. Of several at one node, each that
+/// comes after the first one has its address in its name as well: all of them are asked.
+pub(super) fn named(mut addresses: Vec<Uri>, nodes: &[ControlPlaneNode]) -> BTreeMap<String, Uri> {
+    // Each has the same name in every look, in whatever order they are listed.
+    addresses.sort_by_key(ToString::to_string);
+    addresses.dedup();
+    let mut named = BTreeMap::new();
+    for address in addresses {
+        let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
+        let node = nodes.iter().find(|node| node.addresses.iter().any(|one| one == host));
+        let name = node.map_or(host, |node| &node.name).to_owned();
+        let name = match named.contains_key(&name) {
+            true => format!("{name} at {}", address.authority().map_or(host, Authority::as_str)),
+            false => name,
+        };
+        named.insert(name, address);
+    }
+    named
 }
 
 async fn in_time<R>(what: &str, call: impl Future<Output = kube::Result<R>>) -> Result<R, String> {
@@ -108,6 +119,26 @@ mod tests {
             ],
         );
         assert_eq!(named.keys().collect::<Vec<_>>(), ["10.0.0.2", "cp-1", "cp-6"]);
+        let two = [
+            "https://10.0.0.1:7443",
+            "https://10.0.0.1:6443",
+            "https://10.0.0.2:6444",
+            "https://10.0.0.2:6443",
+        ];
+        let node = ControlPlaneNode {
+            name: "cp-1".to_owned(),
+            addresses: vec!["10.0.0.1".to_owned()],
+            ..ControlPlaneNode::default()
+        };
+        let named = super::named(two.map(|url| url.parse().unwrap()).into(), &[node]);
+        let named: Vec<_> = named.into_iter().map(|(name, address)| (name, address.to_string())).collect();
+        let expected = [
+            ("10.0.0.2", "https://10.0.0.2:6443/"),
+            ("10.0.0.2 at 10.0.0.2:6444", "https://10.0.0.2:6444/"),
+            ("cp-1", "https://10.0.0.1:6443/"),
+            ("cp-1 at 10.0.0.1:7443", "https://10.0.0.1:7443/"),
+        ];
+        assert_eq!(named, expected.map(|(name, address)| (name.to_owned(), address.to_owned())));
         let bare: Node = serde_json::from_value(json!({ "metadata": { "name": "cp-2" } })).unwrap();
         assert_eq!(
             described(&bare),
