@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::aws::AwsSettings;
 use crate::azure::AzureSettings;
 use crate::gcp::GcpSettings;
+use crate::registration::NAME;
 use crate::settings::Settings;
 
 /// A list of ServiceAccounts may stand in it.
@@ -34,6 +35,10 @@ pub struct Config {
     pub kubeconfig: Option<PathBuf>,
     /// The context in the kubeconfig; its current one when missing.
     pub context: Option<String>,
+    /// The MutatingWebhookConfiguration that has kube-apiserver ask us, whose `caBundle` is looked at where it may be
+    /// read; none is if this is empty, for a proxy in front that shows a certificate of its own.
+    #[serde(default = "usual_registration")]
+    pub registration: String,
     /// For how many seconds requests are still taken after the signal to stop. It is longer than it takes until nobody
     /// sends any: kube-proxy has to hear of it on every node.
     #[serde(default = "usual_drain")]
@@ -55,6 +60,10 @@ pub struct Config {
 pub struct AdminConfig {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+}
+
+fn usual_registration() -> String {
+    NAME.to_owned()
 }
 
 fn usual_drain() -> u64 {

@@ -21,6 +21,7 @@
 //! | [`accounts`] | ServiceAccounts, kept by a watch |
 //! | [`server`] | answers kube-apiserver, and operators |
 //! | [`registration`] | what tells kube-apiserver to ask us |
+//! | [`registered`] | whether kube-apiserver would believe the certificate that we show |
 //! | [`audit`] | running pods that were let in without what they ask for |
 //! | [`config`], [`metrics`] | what is configured and counted |
 
@@ -40,6 +41,7 @@ pub mod misspelt;
 pub mod patch;
 pub mod plan;
 pub mod pod;
+pub mod registered;
 pub mod registration;
 pub mod server;
 pub mod settings;

@@ -13,6 +13,9 @@ use crate::azure;
 /// The namespaces of the cluster's own parts.
 pub const EXCLUDED: [&str; 2] = ["kube-system", "kube-node-lease"];
 
+/// Its usual name.
+pub const NAME: &str = "chancery-webhook";
+
 /// How long kube-apiserver waits for an answer, in seconds. We take a millisecond, or as long as one look at the API server.
 const TIMEOUT: u8 = 5;
 
@@ -76,7 +79,7 @@ pub fn registration(address: &Address, own_namespace: &str, bundle: &str) -> Val
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": { "name": "chancery-webhook", "labels": { "app.kubernetes.io/name": "chancery" } },
+        "metadata": { "name": NAME, "labels": { "app.kubernetes.io/name": "chancery" } },
         "webhooks": [
             entry("pods.webhook.chancery.dev", "Ignore", by_label("NotIn")),
             entry("labelled-pods.webhook.chancery.dev", "Fail", by_label("In")),

@@ -3,7 +3,7 @@
 //! | path of the operators' port | answer |
 //! |---|---|
 //! | `/livez` | 200 as long as requests are answered at all |
-//! | `/readyz` | 200 once every ServiceAccount was listed, until the signal to stop |
+//! | `/readyz` | 200 once every ServiceAccount was listed, unless kube-apiserver would not believe our certificate; until the signal to stop |
 //! | `/metrics` | every metric of [`crate::metrics`] |
 
 use std::convert::Infallible;
@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::decision::decide;
 use crate::metrics::{MEDIA_TYPE, Metrics, Outcome};
 use crate::pod::Pod;
+use crate::registered::{self, Registered};
 use crate::settings::Settings;
 
 /// The largest request, in bytes: etcd takes objects of 1.5 MiB, and one may be in a request twice.
@@ -43,6 +44,8 @@ pub struct Webhook {
     admin: Option<Listener>,
     answers: Answers,
     watching: kube::Client,
+    registration: String,
+    registered: watch::Sender<Registered>,
     drain: Duration,
 }
 
@@ -52,6 +55,7 @@ struct Answers {
     settings: Arc<Settings>,
     accounts: Accounts,
     metrics: Arc<Metrics>,
+    registered: watch::Receiver<Registered>,
 }
 
 impl Webhook {
@@ -80,16 +84,19 @@ impl Webhook {
             }
             None => None,
         };
-        let answers = Answers { settings: Arc::new(config.settings()), accounts, metrics };
-        Ok(Self { listener, admin, answers, watching, drain: Duration::from_secs(config.drain_seconds) })
+        let (registered, told) = watch::channel(Registered::Unseen);
+        let answers = Answers { settings: Arc::new(config.settings()), accounts, metrics, registered: told };
+        let (registration, drain) = (config.registration.clone(), Duration::from_secs(config.drain_seconds));
+        Ok(Self { listener, admin, answers, watching, registration, registered, drain })
     }
 
     /// Answers until `stop` resolves, then for as long as requests may still come, and ends in order.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { listener, admin, answers, watching, drain } = self;
+        let Self { listener, admin, answers, watching, registration, registered, drain } = self;
         let (stopping, is_stopping) = watch::channel(false);
         let (ending, end) = watch::channel(false);
-        let following = tokio::spawn(answers.accounts.clone().follow(watching));
+        let following = tokio::spawn(answers.accounts.clone().follow(watching.clone()));
+        let looking = tokio::spawn(look((watching, registration), &listener, &answers.metrics, registered));
         let admin = tokio::spawn(run_admin(admin, (answers.clone(), is_stopping, end.clone())));
         let answer = service_fn(move |request: Request<Incoming>| {
             let answers = answers.clone();
@@ -107,6 +114,24 @@ impl Webhook {
             }
         }
         following.abort();
+        looking.abort();
+    }
+}
+
+/// Looks at the registration, if there is one to be looked at and a certificate to be held against it.
+fn look(
+    (watching, name): (kube::Client, String),
+    listener: &Listener,
+    metrics: &Arc<Metrics>,
+    told: watch::Sender<Registered>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (certificates, metrics) = (listener.certificates().filter(|_| !name.is_empty()), metrics.clone());
+    async move {
+        if let Some(certificates) = certificates {
+            return registered::follow((watching, name), certificates, metrics, told).await;
+        }
+        metrics.registered(Registered::Ignored.as_str());
+        told.send_replace(Registered::Ignored);
     }
 }
 
@@ -187,7 +212,10 @@ impl Answers {
             "/readyz" if !self.accounts.is_complete() => {
                 text(StatusCode::SERVICE_UNAVAILABLE, "ServiceAccounts were not listed yet\nnot ready\n")
             }
-            "/readyz" => text(StatusCode::OK, "ready\n"),
+            "/readyz" => match self.registered.borrow().in_the_way() {
+                Some(problem) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\nnot ready\n")),
+                None => text(StatusCode::OK, "ready\n"),
+            },
             "/metrics" => match self.metrics.render() {
                 Ok(page) => of_type(text(StatusCode::OK, page), MEDIA_TYPE),
                 Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, ""),
