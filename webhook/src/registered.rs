@@ -153,7 +153,7 @@ fn verify(
 }
 
 /// The name for which kube-apiserver expects the certificate.
-fn host(client: &WebhookClientConfig) -> Option<String> {
+pub(crate) fn host(client: &WebhookClientConfig) -> Option<String> {
     if let Some(service) = &client.service {
         return Some(format!("{}.{}.svc", service.name, service.namespace));
     }

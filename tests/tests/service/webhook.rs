@@ -18,6 +18,7 @@ use crate::exchange::{AUDIENCE, ISSUER, Stage};
 
 mod faults;
 mod neighbours;
+mod self_signed;
 
 /// The label by which a pod asks for Azure itself.
 const LABEL: &str = "azure.workload.identity/use";
@@ -210,7 +211,8 @@ async fn a_pod_gets_what_opens_a_bucket_and_nobody_else_is_kept_out() -> Result<
     faults::whoever_takes_too_long_is_not_waited_for(cluster, &webhook).await?;
     neighbours::another_vendor_injects_too(cluster, &minio.role_arn()?).await?;
     renewed_under_load(cluster, &webhook).await?;
-    nobody_answers(cluster, &mut webhook).await
+    nobody_answers(cluster, &mut webhook).await?;
+    self_signed::replicas_keep_one_authority(cluster, &minio).await
 }
 
 /// The token that kubelet would ask for, and the variables as they were added.
