@@ -142,8 +142,10 @@ impl OwnCertificate {
                 warn!("the webhook's own certificate cannot be kept, and the one in use stays: {problem}");
             }
             last_problem = problem;
-            // An end of its sender comes with ours.
-            let _ = timeout(AGAIN, registered.changed()).await;
+            if let Ok(Err(_)) = timeout(AGAIN, registered.changed()).await {
+                // Nobody looks at the registration any more, so nobody wakes us.
+                sleep(AGAIN).await;
+            }
         }
     }
 

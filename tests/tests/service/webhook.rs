@@ -212,7 +212,7 @@ async fn a_pod_gets_what_opens_a_bucket_and_nobody_else_is_kept_out() -> Result<
     neighbours::another_vendor_injects_too(cluster, &minio.role_arn()?).await?;
     renewed_under_load(cluster, &webhook).await?;
     nobody_answers(cluster, &mut webhook).await?;
-    self_signed::replicas_keep_one_authority(cluster, &minio).await
+    self_signed::replicas_keep_one_authority(cluster).await
 }
 
 /// The token that kubelet would ask for, and the variables as they were added.

@@ -1,8 +1,8 @@
 //! `chancery webhook` that makes its certificate itself, in two replicas that start together.
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::cluster::API_AUDIENCE;
 use e2e::kube_apiserver::KubeApiserver;
-use e2e::minio::Minio;
 use e2e::process::{Process, READY, mortal};
 use e2e::scratch::Scratch;
 use e2e::{binary, chancery, http, ports, wait};
@@ -10,54 +10,84 @@ use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{faults, least_rights};
+use super::faults;
 
 const SECRET: &str = "chancery-webhook-authority";
 
-/// Starts as one of two.
-fn start((dir, name): (&Scratch, &str), port: u16, minio: &Minio) -> Result<Process> {
-    let config = json!({
-        "listen": format!("127.0.0.1:{port}"),
-        "selfSigned": { "namespace": "chancery" },
-        "kubeconfig": "kubeconfig",
-        "drainSeconds": 0,
-        "aws": { "region": minio.region(), "stsEndpoint": minio.endpoint() },
-    });
+/// Starts as one of two, by the configuration that is deployed, beside the cluster.
+fn start((dir, name): (&Scratch, &str), port: u16, deployed: &Value) -> Result<Process> {
+    let mut config = deployed.clone();
+    config["listen"] = json!(format!("127.0.0.1:{port}"));
+    config["admin"]["listen"] = json!("127.0.0.1:0");
+    // A pod has a namespace of its own; whoever has a kubeconfig is in that of its context.
+    config["selfSigned"]["namespace"] = json!("chancery");
+    config["kubeconfig"] = json!("kubeconfig");
+    config["drainSeconds"] = json!(0);
     let config = dir.write(&format!("{name}.yaml"), config.to_string())?;
     let mut command = mortal(&binary::chancery()?);
     command.args(["webhook", "serve", "--config"]).arg(config);
     Process::start("chancery webhook", command, &dir.join(&format!("{name}.log")))
 }
 
-/// The rights that docs/webhook.md names for it, beside those that every webhook has.
-async fn rights(cluster: &KubeApiserver) -> Result<()> {
-    let below = "/apis/rbac.authorization.k8s.io/v1";
-    let subjects = json!([{ "kind": "ServiceAccount", "name": "webhook", "namespace": "chancery" }]);
-    let of = |kind: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": SECRET });
-    let metadata = json!({ "name": SECRET });
-    let rules = json!([{
-        "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
-        "resourceNames": ["chancery-webhook"], "verbs": ["patch"],
-    }]);
-    cluster
-        .create(&format!("{below}/clusterroles"), &json!({ "metadata": metadata, "rules": rules }))
-        .await?;
-    let binding = json!({ "metadata": metadata, "roleRef": of("ClusterRole"), "subjects": subjects });
-    cluster.create(&format!("{below}/clusterrolebindings"), &binding).await?;
-    let rules = json!([
-        { "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get", "update"] },
-        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
-    ]);
-    let below = format!("{below}/namespaces/chancery");
-    cluster.create(&format!("{below}/roles"), &json!({ "metadata": metadata, "rules": rules })).await?;
-    let binding = json!({ "metadata": metadata, "roleRef": of("Role"), "subjects": subjects });
-    cluster.create(&format!("{below}/rolebindings"), &binding).await
+/// Applies a document strictly: an unknown or repeated field is an error.
+async fn apply(client: &Client, object: &Value) -> Result<()> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let (kind, name) = (text("/kind").context("no kind")?, text("/metadata/name").context("no name")?);
+    let version = text("/apiVersion").context("no apiVersion")?;
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = match text("/metadata/namespace") {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let parameters = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::apply("e2e").force()
+    };
+    api.patch(name, &parameters, &Patch::Apply(object)).await.with_context(|| format!("{kind} {name}"))?;
+    Ok(())
+}
+
+/// Applies deploy/webhook.yaml: the configuration in it. Its pods are as restricted as its namespace demands.
+async fn deploy(cluster: &KubeApiserver) -> Result<Value> {
+    let text = std::fs::read_to_string("../deploy/webhook.yaml")?;
+    let objects: Vec<Value> =
+        text.split("\n---\n").map(serde_saphyr::from_str).collect::<std::result::Result<_, _>>()?;
+    let of = |kind: &str| {
+        objects.iter().find(|object| object["kind"] == kind).with_context(|| format!("no {kind}"))
+    };
+    let registration = of("MutatingWebhookConfiguration")?;
+    let printed = chancery::run(&["webhook", "registration", "--self-signed"]).await?.success()?;
+    ensure!(*registration == serde_json::from_str::<Value>(&printed)?, "{printed}");
+    let client = cluster.kube_client().await?;
+    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    api.delete("chancery-webhook", &Default::default()).await?;
+    for object in &objects {
+        apply(&client, object).await?;
+    }
+    let template = &of("Deployment")?["spec"]["template"];
+    let mut spec = template["spec"].clone();
+    spec["serviceAccountName"] = json!("default");
+    let pod = json!({ "metadata": { "name": "as-deployed" }, "spec": spec });
+    let path = "/api/v1/namespaces/chancery/pods?fieldValidation=Strict&dryRun=All";
+    let (status, answer) = cluster.post(path, cluster.admin_token(), &pod).await?;
+    ensure!(status == StatusCode::CREATED, "{status}: {answer}");
+    let config = of("ConfigMap")?.pointer("/data/webhook.yaml").and_then(Value::as_str);
+    Ok(serde_saphyr::from_str(config.context("no configuration")?)?)
+}
+
+/// The kubeconfig of the ServiceAccount that deploy/webhook.yaml gives its rights to.
+async fn kubeconfig(cluster: &KubeApiserver, dir: &Scratch) -> Result<()> {
+    let account = ("chancery", "chancery-webhook");
+    let token = cluster.token_request(account, API_AUDIENCE, 3600).await?;
+    cluster.kubeconfig_with(&token, &dir.join("kubeconfig"))
 }
 
 async fn register(cluster: &KubeApiserver, port: u16) -> Result<()> {
@@ -117,13 +147,13 @@ fn aged() -> Result<(String, String)> {
     Ok((format!("{pem}{}", key.serialize_pem()), pem))
 }
 
-pub async fn replicas_keep_one_authority(cluster: &KubeApiserver, minio: &Minio) -> Result<()> {
+pub async fn replicas_keep_one_authority(cluster: &KubeApiserver) -> Result<()> {
     let dir = Scratch::new("self-signed")?;
-    drop(least_rights(cluster, &dir).await?);
-    rights(cluster).await?;
+    let deployed = deploy(cluster).await?;
+    kubeconfig(cluster, &dir).await?;
     let ports = [ports::free()?, ports::free()?];
-    let one = start((&dir, "one"), ports[0], minio)?;
-    let _other = start((&dir, "other"), ports[1], minio)?;
+    let one = start((&dir, "one"), ports[0], &deployed)?;
+    let _other = start((&dir, "other"), ports[1], &deployed)?;
     register(cluster, ports[0]).await?;
     faults::is_served(cluster, "app", true).await.with_context(|| one.log_tail())?;
     let first = bundle(cluster).await?.context("the entries differ")?;
