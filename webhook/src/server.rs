@@ -149,7 +149,9 @@ impl Webhook {
         }
         following.abort();
         looking.abort();
-        keeping.inspect(|keeping| keeping.abort());
+        if let Some(keeping) = keeping {
+            keeping.abort();
+        }
     }
 }
 

@@ -209,7 +209,7 @@ async fn a_pod_gets_what_opens_a_bucket_and_nobody_else_is_kept_out() -> Result<
     faults::what_is_no_question_is_refused(&webhook).await?;
     faults::a_wrong_ca_bundle_is_said(cluster, &webhook).await?;
     faults::whoever_takes_too_long_is_not_waited_for(cluster, &webhook).await?;
-    neighbours::another_vendor_injects_too(cluster, &minio.role_arn()?).await?;
+    neighbours::another_vendor_injects_too(cluster, minio.role_arn()?).await?;
     renewed_under_load(cluster, &webhook).await?;
     nobody_answers(cluster, &mut webhook).await?;
     self_signed::replicas_keep_one_authority(cluster).await

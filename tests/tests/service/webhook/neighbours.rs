@@ -1,5 +1,7 @@
 //! Another vendor's webhook beside ours, in one cluster: before us it adds what we would add, after us another container.
 
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};

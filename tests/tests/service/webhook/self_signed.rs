@@ -1,5 +1,7 @@
 //! `chancery webhook` that makes its certificate itself, in two replicas that start together.
 
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::API_AUDIENCE;
 use e2e::kube_apiserver::KubeApiserver;
