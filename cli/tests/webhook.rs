@@ -119,9 +119,27 @@ fn the_registration_asks_for_new_pods_and_never_for_those_that_the_webhook_needs
         );
     }
     let key = write(&folder, "key.pem", "-----BEGIN PRIVATE KEY-----\n");
-    for arguments in [vec!["--ca", &key], vec!["--ca", &ca, "--url", "http://10.0.0.1/mutate"]] {
+    for arguments in [
+        vec!["--ca", &key],
+        vec!["--ca", &ca, "--url", "http://10.0.0.1/mutate"],
+        vec!["--cert-manager", "webhook"],
+    ] {
         let text = said(&webhook(&[["registration"].as_slice(), &arguments].concat()), 1);
         assert!(text.contains("expected"), "{text}");
     }
     assert!(Path::new(&ca).exists());
+}
+
+#[test]
+fn a_webhook_has_one_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    for (certificate, part) in [
+        ("", "neither of `tls` and `selfSigned`"),
+        ("selfSigned: {}\ntls: { certificate: a, privateKey: b }\n", "both of `tls` and `selfSigned`"),
+        ("selfSigned: {}\nregistration: ''\n", "`registration` is empty"),
+    ] {
+        let config = write(&folder, "webhook.yaml", &format!("listen: '127.0.0.1:0'\n{certificate}"));
+        let text = said(&webhook(&["serve", "--config", &config, "--check"]), 1);
+        assert!(text.contains(part) && text.contains("expected"), "{text}");
+    }
 }

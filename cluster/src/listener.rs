@@ -39,7 +39,6 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 use self::budget::ConnectionSlot;
-use self::certificate::Certificates;
 use self::connection::{Protocol, told_to_stop};
 use crate::limits;
 
@@ -49,7 +48,7 @@ mod connection;
 pub mod local;
 
 pub use budget::Connections;
-pub use certificate::{CertificateError, CertificateStanding, Reload, TlsConfig};
+pub use certificate::{CertificateError, CertificateStanding, Certificates, Reload, ServingPair, TlsConfig};
 pub use local::LocalListener;
 
 /// Where a listener listens, and how.
@@ -118,6 +117,20 @@ impl Listener {
     pub async fn plain(address: SocketAddr, connections: &Connections) -> Result<Self, ListenError> {
         let config = ListenerConfig { address, tls: None, hosts: Vec::new() };
         Self::bind(&config, connections, Arc::new(NoCertificate)).await
+    }
+
+    /// Has it speak TLS with a certificate that the process makes itself.
+    ///
+    /// # Errors
+    /// When the TLS library refuses to start.
+    pub fn showing(mut self, certificates: Arc<Certificates>) -> Result<Self, ListenError> {
+        self.tls = Some(Tls::new(certificates)?);
+        Ok(self)
+    }
+
+    /// The certificate that it shows; `None` if it speaks plain HTTP.
+    pub fn certificates(&self) -> Option<Arc<Certificates>> {
+        self.tls.as_ref().map(|tls| tls.certificates.clone())
     }
 
     /// The address that was taken, with its real port.
@@ -260,6 +273,10 @@ impl Tls {
             warn!(certificate = %path.display(), "the serving certificate {problem}; clients will refuse it");
         }
         observer.looked(&path, &Reload::Unchanged, &standing);
+        Ok(Self::new(certificates)?)
+    }
+
+    fn new(certificates: Arc<Certificates>) -> Result<Self, rustls::Error> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::decision::decide;
 use crate::pod::Pod;
+use crate::registered::look;
 use crate::registration::EXCLUDED;
 use crate::settings::{Account, Settings};
 
@@ -22,6 +23,11 @@ const PAGE: u32 = 500;
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuditFinding {
+    /// kube-apiserver cannot ask us, whatever the pod.
+    Registration {
+        /// Why.
+        problem: String,
+    },
     /// A pod lacks what it asks for.
     Unserved {
         /// `NAMESPACE/NAME`
@@ -48,6 +54,7 @@ pub enum AuditFinding {
 impl fmt::Display for AuditFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Registration { problem } => f.write_str(problem),
             Self::Unserved { pod, asked } => {
                 write!(f, "{pod} runs without what it asks for ({asked}); start it anew, or its workload")
             }
@@ -64,11 +71,15 @@ pub struct Census {
     pub pods: Vec<Value>,
     /// The annotations of its ServiceAccounts, by namespace and name.
     pub accounts: BTreeMap<(String, String), BTreeMap<String, String>>,
+    /// What is wrong in the registration, as far as it may be read.
+    pub registration: Vec<String>,
 }
 
 /// Every finding, those of the first kind first.
 pub fn audit(settings: &Settings, census: &Census) -> Vec<AuditFinding> {
-    let mut findings = BTreeSet::new();
+    let of_registration = census.registration.iter().cloned();
+    let mut findings: BTreeSet<_> =
+        of_registration.map(|problem| AuditFinding::Registration { problem }).collect();
     let mut warnings: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for object in census.pods.iter().filter(|pod| runs(pod)) {
         let pod = Pod(object);
@@ -105,12 +116,14 @@ fn runs(pod: &Value) -> bool {
         && !EXCLUDED.contains(&text("/metadata/namespace"))
 }
 
-/// Reads a cluster, or one of its namespaces. Needs `list` of pods and ServiceAccounts.
+/// Reads a cluster, or one of its namespaces, and the registration of this name. Needs `list` of pods and ServiceAccounts;
+/// without `get` of the registration that is not looked at.
 ///
 /// # Errors
 /// What the API server said.
-pub async fn census(client: &Client, namespace: Option<&str>) -> Result<Census, String> {
-    let mut census = Census::default();
+pub async fn census(client: &Client, namespace: Option<&str>, registration: &str) -> Result<Census, String> {
+    let registration = look(client.clone(), registration).await.unwrap_or_default();
+    let mut census = Census { registration, ..Census::default() };
     let (pods, accounts) = match namespace {
         Some(namespace) => (
             Api::<PodObject>::namespaced(client.clone(), namespace),

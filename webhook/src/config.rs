@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::aws::AwsSettings;
 use crate::azure::AzureSettings;
 use crate::gcp::GcpSettings;
+use crate::registration::NAME;
 use crate::settings::Settings;
 
 /// A list of ServiceAccounts may stand in it.
@@ -27,13 +28,19 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The serving certificate, which kube-apiserver holds against the `caBundle` of the registration. It is read again
     /// when its files change.
-    pub tls: TlsConfig,
+    pub tls: Option<TlsConfig>,
+    /// In the place of `tls`: the webhook makes its certificate itself.
+    pub self_signed: Option<SelfSignedConfig>,
     /// Where /livez, /readyz and /metrics are served, without TLS; not at all when missing.
     pub admin: Option<AdminConfig>,
     /// The kubeconfig of the cluster; when missing, the cluster in which this process is a pod.
     pub kubeconfig: Option<PathBuf>,
     /// The context in the kubeconfig; its current one when missing.
     pub context: Option<String>,
+    /// The MutatingWebhookConfiguration that has kube-apiserver ask us, whose `caBundle` is looked at where it may be
+    /// read; none is if this is empty, for a proxy in front that shows a certificate of its own.
+    #[serde(default = "usual_registration")]
+    pub registration: String,
     /// For how many seconds requests are still taken after the signal to stop. It is longer than it takes until nobody
     /// sends any: kube-proxy has to hear of it on every node.
     #[serde(default = "usual_drain")]
@@ -49,12 +56,38 @@ pub struct Config {
     pub gcp: GcpSettings,
 }
 
+/// A certificate of the webhook's own: `selfSigned`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SelfSignedConfig {
+    /// The namespace of the Secret, which is the webhook's; that of the kubeconfig or the pod when missing.
+    pub namespace: Option<String>,
+    /// The Secret that keeps the authority.
+    #[serde(default = "usual_secret")]
+    pub secret: String,
+    /// The Service, for whose name the certificate is until a registration says another.
+    #[serde(default = "usual_service")]
+    pub service: String,
+}
+
+fn usual_secret() -> String {
+    "chancery-webhook-authority".to_owned()
+}
+
+fn usual_service() -> String {
+    "chancery-webhook".to_owned()
+}
+
 /// The operators' port: `admin`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AdminConfig {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+}
+
+fn usual_registration() -> String {
+    NAME.to_owned()
 }
 
 fn usual_drain() -> u64 {
@@ -75,7 +108,17 @@ impl Config {
             let came = config.drain_seconds;
             return Err(refuse(format!("drainSeconds is {came}; expected at most {LONGEST_DRAIN}")));
         }
-        config.tls = config.tls.below(path.parent().unwrap_or(Path::new("")));
+        let (has_files, is_own) = (config.tls.is_some(), config.self_signed.is_some());
+        if has_files == is_own {
+            let came = if is_own { "both" } else { "neither" };
+            return Err(refuse(format!("{came} of `tls` and `selfSigned` came; expected one")));
+        }
+        if is_own && config.registration.is_empty() {
+            return Err(refuse(
+                "`registration` is empty; expected its name beside `selfSigned`, since the webhook writes its caBundle".to_owned(),
+            ));
+        }
+        config.tls = config.tls.map(|tls| tls.below(path.parent().unwrap_or(Path::new(""))));
         Ok(config)
     }
 

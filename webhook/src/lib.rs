@@ -21,6 +21,8 @@
 //! | [`accounts`] | ServiceAccounts, kept by a watch |
 //! | [`server`] | answers kube-apiserver, and operators |
 //! | [`registration`] | what tells kube-apiserver to ask us |
+//! | [`authority`], [`own_certificate`] | certificates that the webhook makes itself, and where it keeps them |
+//! | [`registered`] | whether kube-apiserver would believe the certificate that we show |
 //! | [`audit`] | running pods that were let in without what they ask for |
 //! | [`config`], [`metrics`] | what is configured and counted |
 
@@ -28,6 +30,7 @@ pub mod accounts;
 pub mod admission;
 pub mod asked;
 pub mod audit;
+pub mod authority;
 pub mod aws;
 pub mod azure;
 pub mod cloud;
@@ -37,9 +40,11 @@ pub mod explain;
 pub mod gcp;
 pub mod metrics;
 pub mod misspelt;
+pub mod own_certificate;
 pub mod patch;
 pub mod plan;
 pub mod pod;
+pub mod registered;
 pub mod registration;
 pub mod server;
 pub mod settings;

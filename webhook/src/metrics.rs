@@ -8,6 +8,7 @@
 //! | `chancery_webhook_warnings_total` | | counter | warnings that were sent back |
 //! | `chancery_webhook_lookups_total` | `result` | counter | ServiceAccounts that the cache did not have: `found`, `missing`, `failed` |
 //! | `chancery_webhook_service_accounts` | | gauge | ServiceAccounts in the cache |
+//! | `chancery_webhook_registration` | `state` | gauge | 1 for how our registration stands: `good`, `wrong` (kube-apiserver would not believe our certificate), `missing`, `unreadable`, `ignored` |
 //! | `chancery_webhook_certificate_reloads_total` | `result` | counter | changed serving certificates: `replaced`, `refused` (the old pair stays) |
 //! | `chancery_webhook_certificate_expiry_timestamp_seconds` | | gauge | when the serving certificate in use expires (Unix time) |
 
@@ -26,6 +27,9 @@ use crate::cloud::{Cloud, Refusal};
 
 /// The media type of [`Metrics::render`] (OpenMetrics 1.0).
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How a registration may stand.
+const REGISTERED: [&str; 5] = ["good", "ignored", "missing", "unreadable", "wrong"];
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +86,11 @@ struct ResultLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CloudLabels {
     cloud: &'static str,
 }
@@ -104,6 +113,7 @@ pub struct Metrics {
     accounts: Gauge,
     reloads: Family<ResultLabels, Counter>,
     expiry: Gauge,
+    registration: Family<StateLabels, Gauge>,
 }
 
 impl Metrics {
@@ -117,6 +127,9 @@ impl Metrics {
         for result in ["found", "missing", "failed"] {
             drop(metrics.lookups.get_or_create(&ResultLabels { result }));
         }
+        for state in REGISTERED {
+            drop(metrics.registration.get_or_create(&StateLabels { state }));
+        }
         let registry = &mut metrics.registry;
         registry.register("admissions", "Requests, by what became of them", metrics.admissions.clone());
         registry.register("clouds", "Pods that were given something of a cloud", metrics.clouds.clone());
@@ -127,6 +140,7 @@ impl Metrics {
         registry.register("certificate_reloads", "Changed serving certificates", metrics.reloads.clone());
         let help = "When the serving certificate in use expires";
         registry.register("certificate_expiry_timestamp_seconds", help, metrics.expiry.clone());
+        registry.register("registration", "How our registration stands", metrics.registration.clone());
         metrics
     }
 
@@ -163,6 +177,14 @@ impl Metrics {
     /// So many ServiceAccounts are known.
     pub fn accounts(&self, number: usize) {
         self.accounts.set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    /// How our registration stands now.
+    pub fn registered(&self, now: &str) {
+        for state in REGISTERED {
+            let is_so = i64::from(state == now);
+            self.registration.get_or_create(&StateLabels { state }).set(is_so);
+        }
     }
 
     /// Everything as OpenMetrics text.

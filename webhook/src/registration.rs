@@ -13,6 +13,9 @@ use crate::azure;
 /// The namespaces of the cluster's own parts.
 pub const EXCLUDED: [&str; 2] = ["kube-system", "kube-node-lease"];
 
+/// Its usual name.
+pub const NAME: &str = "chancery-webhook";
+
 /// How long kube-apiserver waits for an answer, in seconds. We take a millisecond, or as long as one look at the API server.
 const TIMEOUT: u8 = 5;
 
@@ -32,22 +35,32 @@ pub enum Address {
     Url(String),
 }
 
-/// Certificates in PEM as the field `caBundle` has them.
-pub fn ca_bundle(pem: &str) -> String {
-    STANDARD.encode(pem)
+/// Who says by whom the webhook's certificate is signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaBundle {
+    /// We do, by certificates in PEM.
+    Pem(String),
+    /// The webhook itself writes the field.
+    SelfSigned,
+    /// cert-manager's CA injector writes it, from the Secret of a Certificate, `NAMESPACE/NAME`
+    /// (cert-manager `pkg/controller/cainjector`, annotation `cert-manager.io/inject-ca-from`).
+    CertManager(String),
 }
 
-/// The object. `own_namespace` is where our pods run, `bundle` what
-/// [`ca_bundle`] makes of who has signed our certificate.
-pub fn registration(address: &Address, own_namespace: &str, bundle: &str) -> Value {
+/// The object. `own_namespace` is where our pods run.
+pub fn registration(address: &Address, own_namespace: &str, bundle: &CaBundle) -> Value {
     let mut client = match address {
         Address::Service { namespace, name, port } => {
             json!({ "service": { "namespace": namespace, "name": name, "port": port, "path": "/mutate" } })
         }
         Address::Url(url) => json!({ "url": url }),
     };
-    if let Some(client) = client.as_object_mut() {
-        client.insert("caBundle".to_owned(), bundle.into());
+    if let (Some(client), CaBundle::Pem(pem)) = (client.as_object_mut(), bundle) {
+        client.insert("caBundle".to_owned(), STANDARD.encode(pem).into());
+    }
+    let mut metadata = json!({ "name": NAME, "labels": { "app.kubernetes.io/name": "chancery" } });
+    if let (Some(metadata), CaBundle::CertManager(certificate)) = (metadata.as_object_mut(), bundle) {
+        metadata.insert("annotations".to_owned(), json!({ "cert-manager.io/inject-ca-from": certificate }));
     }
     let by_label = |operator: &str| json!([{ "key": azure::USE, "operator": operator, "values": ["true"] }]);
     let entry = |name: &str, failure: &str, labels: Value| {
@@ -76,7 +89,7 @@ pub fn registration(address: &Address, own_namespace: &str, bundle: &str) -> Val
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": { "name": "chancery-webhook", "labels": { "app.kubernetes.io/name": "chancery" } },
+        "metadata": metadata,
         "webhooks": [
             entry("pods.webhook.chancery.dev", "Ignore", by_label("NotIn")),
             entry("labelled-pods.webhook.chancery.dev", "Fail", by_label("In")),

@@ -3,7 +3,7 @@
 //! | path of the operators' port | answer |
 //! |---|---|
 //! | `/livez` | 200 as long as requests are answered at all |
-//! | `/readyz` | 200 once every ServiceAccount was listed, until the signal to stop |
+//! | `/readyz` | 200 once every ServiceAccount was listed and a certificate of our own is kept, unless kube-apiserver would not believe it; until the signal to stop |
 //! | `/metrics` | every metric of [`crate::metrics`] |
 
 use std::convert::Infallible;
@@ -13,22 +13,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chancery_cluster::access::{AccessError, ClusterChoice, client, watching_client};
-use chancery_cluster::listener::{Connections, ListenError, Listener, ListenerConfig};
+use chancery_cluster::listener::{Certificates, Connections, ListenError, Listener, ListenerConfig};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::accounts::Accounts;
 use crate::admission::{self, Question};
+use crate::authority::{Authority, AuthorityError};
 use crate::config::Config;
 use crate::decision::decide;
 use crate::metrics::{MEDIA_TYPE, Metrics, Outcome};
+use crate::own_certificate::{OwnCertificate, Place};
 use crate::pod::Pod;
+use crate::registered::{self, Registered};
 use crate::settings::Settings;
 
 /// The largest request, in bytes: etcd takes objects of 1.5 MiB, and one may be in a request twice.
@@ -43,6 +47,10 @@ pub struct Webhook {
     admin: Option<Listener>,
     answers: Answers,
     watching: kube::Client,
+    registration: String,
+    registered: watch::Sender<Registered>,
+    own: Option<OwnCertificate>,
+    kept: watch::Sender<bool>,
     drain: Duration,
 }
 
@@ -52,6 +60,9 @@ struct Answers {
     settings: Arc<Settings>,
     accounts: Accounts,
     metrics: Arc<Metrics>,
+    registered: watch::Receiver<Registered>,
+    /// Whether the certificate is one that whoever has to can know.
+    kept: watch::Receiver<bool>,
 }
 
 impl Webhook {
@@ -67,26 +78,56 @@ impl Webhook {
             base,
         };
         let access = choice.config().await?;
+        let place = config.self_signed.as_ref().map(|own| {
+            let namespace = own.namespace.clone().unwrap_or_else(|| access.default_namespace.clone());
+            Place {
+                host: format!("{}.{namespace}.svc", own.service),
+                secret: own.secret.clone(),
+                registration: config.registration.clone(),
+                namespace,
+            }
+        });
         let watching = watching_client(access.clone())?;
-        let accounts = Accounts::new(client(access)?, metrics.clone());
+        let client = client(access)?;
+        let accounts = Accounts::new(client.clone(), metrics.clone());
         let connections = Connections::default();
-        let served =
-            ListenerConfig { address: config.listen, tls: Some(config.tls.clone()), hosts: Vec::new() };
+        let served = ListenerConfig { address: config.listen, tls: config.tls.clone(), hosts: Vec::new() };
         let listener = Listener::bind(&served, &connections, metrics.clone()).await?;
+        let (listener, own) = match place {
+            Some(place) => {
+                let first = Authority::new(Timestamp::now())?
+                    .issue(std::slice::from_ref(&place.host), Timestamp::now())?;
+                let shown = Arc::new(Certificates::given(first));
+                let own = OwnCertificate::new(client, place, shown.clone(), metrics.clone());
+                (listener.showing(shown)?, Some(own))
+            }
+            None => (listener, None),
+        };
         let admin = match &config.admin {
             Some(admin) => Some(Listener::plain(admin.listen, &connections).await?),
             None => None,
         };
-        let answers = Answers { settings: Arc::new(config.settings()), accounts, metrics };
-        Ok(Self { listener, admin, answers, watching, drain: Duration::from_secs(config.drain_seconds) })
+        let (registered, told) = watch::channel(Registered::Unseen);
+        let (kept, is_kept) = watch::channel(own.is_none());
+        let answers = Answers {
+            settings: Arc::new(config.settings()),
+            accounts,
+            metrics,
+            registered: told,
+            kept: is_kept,
+        };
+        let (registration, drain) = (config.registration.clone(), Duration::from_secs(config.drain_seconds));
+        Ok(Self { listener, admin, answers, watching, registration, registered, own, kept, drain })
     }
 
     /// Answers until `stop` resolves, then for as long as requests may still come, and ends in order.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { listener, admin, answers, watching, drain } = self;
+        let Self { listener, admin, answers, watching, registration, registered, own, kept, drain } = self;
         let (stopping, is_stopping) = watch::channel(false);
         let (ending, end) = watch::channel(false);
-        let following = tokio::spawn(answers.accounts.clone().follow(watching));
+        let following = tokio::spawn(answers.accounts.clone().follow(watching.clone()));
+        let keeping = own.map(|own| tokio::spawn(own.keep(registered.subscribe(), kept)));
+        let looking = tokio::spawn(look((watching, registration), &listener, &answers.metrics, registered));
         let admin = tokio::spawn(run_admin(admin, (answers.clone(), is_stopping, end.clone())));
         let answer = service_fn(move |request: Request<Incoming>| {
             let answers = answers.clone();
@@ -104,6 +145,27 @@ impl Webhook {
             }
         }
         following.abort();
+        looking.abort();
+        if let Some(keeping) = keeping {
+            keeping.abort();
+        }
+    }
+}
+
+/// Looks at the registration, if there is one to be looked at and a certificate to be held against it.
+fn look(
+    (watching, name): (kube::Client, String),
+    listener: &Listener,
+    metrics: &Arc<Metrics>,
+    told: watch::Sender<Registered>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (certificates, metrics) = (listener.certificates().filter(|_| !name.is_empty()), metrics.clone());
+    async move {
+        if let Some(certificates) = certificates {
+            return registered::follow((watching, name), certificates, metrics, told).await;
+        }
+        metrics.registered(Registered::Ignored.as_str());
+        told.send_replace(Registered::Ignored);
     }
 }
 
@@ -184,7 +246,14 @@ impl Answers {
             "/readyz" if !self.accounts.is_complete() => {
                 text(StatusCode::SERVICE_UNAVAILABLE, "ServiceAccounts were not listed yet\nnot ready\n")
             }
-            "/readyz" => text(StatusCode::OK, "ready\n"),
+            "/readyz" if !*self.kept.borrow() => {
+                let problem = "our own certificate is not kept yet; see the log\nnot ready\n";
+                text(StatusCode::SERVICE_UNAVAILABLE, problem)
+            }
+            "/readyz" => match self.registered.borrow().in_the_way() {
+                Some(problem) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\nnot ready\n")),
+                None => text(StatusCode::OK, "ready\n"),
+            },
             "/metrics" => match self.metrics.render() {
                 Ok(page) => of_type(text(StatusCode::OK, page), MEDIA_TYPE),
                 Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, ""),
@@ -219,4 +288,7 @@ pub enum OpenError {
     /// The certificate or an address cannot be used.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// No certificate can be made.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] AuthorityError),
 }

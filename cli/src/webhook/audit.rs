@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use chancery_cluster::access::ClusterChoice;
 use chancery_webhook::audit::{audit, census};
+use chancery_webhook::registration::NAME;
 
 use crate::exit::unless_found;
 use crate::output::say;
@@ -25,6 +26,9 @@ pub struct Args {
     /// One namespace instead of all
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// The MutatingWebhookConfiguration that has kube-apiserver ask the webhook
+    #[arg(long, value_name = "NAME", default_value = NAME)]
+    registration: String,
     /// The webhook's configuration, of which only the clouds are read; the usual one if nothing is given
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -40,7 +44,8 @@ pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
     };
     let census = runtime::block_on(1, async {
         let client = choice.client().await?;
-        census(&client, args.namespace.as_deref()).await.map_err(|problem| anyhow!("{problem}"))
+        let census = census(&client, args.namespace.as_deref(), &args.registration).await;
+        census.map_err(|problem| anyhow!("{problem}"))
     })?;
     let findings = audit(&settings, &census);
     let mut text: String = findings.iter().map(|finding| format!("{finding}\n")).collect();

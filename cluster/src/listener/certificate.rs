@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ use serde::Deserialize;
 mod pair;
 mod watch;
 
-pub use pair::{CertificateError, ServingPair};
+pub use pair::{CertificateError, ServingPair, validity};
 pub(super) use watch::watch;
 
 /// Where the certificate chain and its private key are.
@@ -62,7 +62,8 @@ impl TlsConfig {
 /// The pair in use, shared by the TLS handshakes and whoever replaces it.
 #[derive(Debug)]
 pub struct Certificates {
-    files: TlsConfig,
+    /// Where it comes from; nowhere if the process makes it itself.
+    files: Option<TlsConfig>,
     /// The hosts that clients ask for.
     hosts: Vec<ServerName<'static>>,
     current: RwLock<Arc<ServingPair>>,
@@ -99,13 +100,31 @@ impl Certificates {
     pub fn open(files: TlsConfig, hosts: &[String]) -> Result<Self, CertificateError> {
         let pair = ServingPair::read(&files)?;
         let hosts = hosts.iter().filter_map(|host| ServerName::try_from(host.clone()).ok()).collect();
-        Ok(Self { files, hosts, current: RwLock::new(Arc::new(pair)), last_refusal: Mutex::default() })
+        let current = RwLock::new(Arc::new(pair));
+        Ok(Self { files: Some(files), hosts, current, last_refusal: Mutex::default() })
+    }
+
+    /// A pair that the process has made itself, and replaces itself.
+    pub fn given(pair: ServingPair) -> Self {
+        let current = RwLock::new(Arc::new(pair));
+        Self { files: None, hosts: Vec::new(), current, last_refusal: Mutex::default() }
+    }
+
+    /// New connections get this pair.
+    pub fn replace(&self, pair: ServingPair) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+    }
+
+    /// The chain that new connections are shown, the server's own certificate first.
+    pub fn chain(&self) -> Vec<CertificateDer<'static>> {
+        self.current().certified_key().cert.clone()
     }
 
     /// Reads the files again and takes what is in them if it can be used and is not worse at `now`.
     pub fn reload(&self, now: Timestamp) -> Reload {
+        let Some(files) = &self.files else { return Reload::Unchanged };
         let mut last_refusal = self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = ServingPair::read(&self.files).and_then(|pair| self.no_worse(pair, now));
+        let read = ServingPair::read(files).and_then(|pair| self.no_worse(pair, files, now));
         match read {
             Ok(None) => {
                 *last_refusal = None;
@@ -113,7 +132,7 @@ impl Certificates {
             }
             Ok(Some(pair)) => {
                 *last_refusal = None;
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+                self.replace(pair);
                 Reload::Replaced
             }
             Err(error) => {
@@ -128,7 +147,12 @@ impl Certificates {
     }
 
     /// `pair` if it is another than the one in use, and clients have nothing against it that they have not against that.
-    fn no_worse(&self, pair: ServingPair, now: Timestamp) -> Result<Option<ServingPair>, CertificateError> {
+    fn no_worse(
+        &self,
+        pair: ServingPair,
+        files: &TlsConfig,
+        now: Timestamp,
+    ) -> Result<Option<ServingPair>, CertificateError> {
         let current = self.current();
         if pair.is_same_as(&current) {
             return Ok(None);
@@ -139,7 +163,7 @@ impl Certificates {
             (_, Some(host)) => format!("is not for {}", host.to_str()),
             _ => return Ok(Some(pair)),
         };
-        Err(CertificateError::Worse { path: self.files.certificate.clone(), problem })
+        Err(CertificateError::Worse { path: files.certificate.clone(), problem })
     }
 
     /// How the certificate in use stands at `now`.

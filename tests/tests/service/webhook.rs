@@ -16,6 +16,10 @@ use serde_json::{Value, json};
 
 use crate::exchange::{AUDIENCE, ISSUER, Stage};
 
+mod faults;
+mod neighbours;
+mod self_signed;
+
 /// The label by which a pod asks for Azure itself.
 const LABEL: &str = "azure.workload.identity/use";
 
@@ -68,7 +72,7 @@ impl Webhook {
         let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
         for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
             // On a busy machine nobody must be let in just because it took long.
-            entry.insert("timeoutSeconds".to_owned(), json!(30));
+            entry.insert("timeoutSeconds".to_owned(), json!(faults::PATIENT));
         }
         let path =
             "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations?fieldValidation=Strict";
@@ -82,19 +86,38 @@ impl Webhook {
         .await
     }
 
+    /// Waits until readiness and the metrics say so of the registration; what readiness says.
+    async fn stands(&self, expected: StatusCode, state: &str) -> Result<String> {
+        let (client, ready) = (http::client(None)?, format!("http://127.0.0.1:{}/readyz", self.admin));
+        let series = format!("chancery_webhook_registration{{state=\"{state}\"}} 1\n");
+        wait::value_within(READY, &format!("a registration that is {state}"), async || {
+            let answer = client.get(&ready).send().await?;
+            let (status, page) = (answer.status(), answer.text().await?);
+            let is_so = status == expected && self.metrics().await?.contains(&series);
+            Ok(is_so.then_some(page))
+        })
+        .await
+    }
+
     async fn metrics(&self) -> Result<String> {
         let page = format!("http://127.0.0.1:{}/metrics", self.admin);
         Ok(http::client(None)?.get(page).send().await?.error_for_status()?.text().await?)
     }
 }
 
-/// The kubeconfig of whoever may read ServiceAccounts, and do nothing else.
+/// The kubeconfig of whoever may read ServiceAccounts and the registration, and do nothing else.
 async fn least_rights(cluster: &KubeApiserver, dir: &Scratch) -> Result<PathBuf> {
     let account = ("chancery", "webhook");
     cluster.create_service_account(account.0, account.1).await?;
     let below = "/apis/rbac.authorization.k8s.io/v1";
-    let rules =
-        json!([{ "apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list", "watch"] }]);
+    let reads = ["get", "list", "watch"];
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["serviceaccounts"], "verbs": reads },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
+            "resourceNames": ["chancery-webhook"], "verbs": reads,
+        },
+    ]);
     let role = json!({ "metadata": { "name": "chancery-webhook" }, "rules": rules });
     cluster.create(&format!("{below}/clusterroles"), &role).await?;
     let binding = json!({
@@ -164,6 +187,11 @@ async fn a_pod_gets_what_opens_a_bucket_and_nobody_else_is_kept_out() -> Result<
 
     let (status, plain) = create(cluster, &pod("plain", "plain"), false).await?;
     ensure!(status == StatusCode::CREATED && plain.pointer("/spec/volumes").is_none(), "{plain}");
+    let mut mirror = pod("mirror", "app");
+    mirror["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "x" });
+    mirror["spec"]["nodeName"] = json!("node-1");
+    let (status, mirror) = create(cluster, &mirror, true).await?;
+    ensure!(status == StatusCode::CREATED && mirror.pointer("/spec/volumes").is_none(), "{mirror}");
     let (status, refused) = create(cluster, &pod("wrong", "wrong"), false).await?;
     ensure!(
         status == StatusCode::FORBIDDEN
@@ -178,8 +206,13 @@ async fn a_pod_gets_what_opens_a_bucket_and_nobody_else_is_kept_out() -> Result<
     })
     .await?;
 
+    faults::what_is_no_question_is_refused(&webhook).await?;
+    faults::a_wrong_ca_bundle_is_said(cluster, &webhook).await?;
+    faults::whoever_takes_too_long_is_not_waited_for(cluster, &webhook).await?;
+    neighbours::another_vendor_injects_too(cluster, minio.role_arn()?).await?;
     renewed_under_load(cluster, &webhook).await?;
-    nobody_answers(cluster, &mut webhook).await
+    nobody_answers(cluster, &mut webhook).await?;
+    self_signed::replicas_keep_one_authority(cluster).await
 }
 
 /// The token that kubelet would ask for, and the variables as they were added.

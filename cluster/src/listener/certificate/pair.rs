@@ -14,7 +14,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use sha2::{Digest as _, Sha256};
 use x509_cert::Certificate;
-use x509_cert::der::Decode as _;
+use x509_cert::der::{self, Decode as _};
 
 use super::TlsConfig;
 use crate::limits;
@@ -42,19 +42,42 @@ impl ServingPair {
         let Some(leaf) = chain.first() else {
             return Err(CertificateError::NoCertificate { path: files.certificate.clone() });
         };
-        let (not_before, not_after) = validity(leaf, &files.certificate)?;
+        let validity = validity(leaf).map_err(|error| CertificateError::BrokenCertificate {
+            path: files.certificate.clone(),
+            error: error.to_string(),
+        })?;
+        Self::checked(chain, key, validity).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => CertificateError::Mismatch {
+                certificate: files.certificate.clone(),
+                private_key: files.private_key.clone(),
+            },
+            error => CertificateError::UnusableKey { path: files.private_key.clone(), error },
+        })
+    }
+
+    /// A pair that the process has made itself.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn made(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, rustls::Error> {
+        let leaf = chain.first().ok_or(rustls::Error::NoCertificatesPresented)?;
+        let validity = validity(leaf).map_err(|error| rustls::Error::General(error.to_string()))?;
+        Self::checked(chain, key, validity)
+    }
+
+    fn checked(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        (not_before, not_after): (Timestamp, Timestamp),
+    ) -> Result<Self, rustls::Error> {
         let mut hash = Sha256::new();
         chain.iter().for_each(|certificate| hash.update(certificate));
         let fingerprint = hash.finalize().to_vec();
-        let certified_key =
-            CertifiedKey::from_der(chain, key, &default_provider()).map_err(|error| match error {
-                rustls::Error::InconsistentKeys(_) => CertificateError::Mismatch {
-                    certificate: files.certificate.clone(),
-                    private_key: files.private_key.clone(),
-                },
-                error => CertificateError::UnusableKey { path: files.private_key.clone(), error },
-            })?;
-        Ok(Self { certified_key: Arc::new(certified_key), not_before, not_after, fingerprint })
+        let certified_key = Arc::new(CertifiedKey::from_der(chain, key, &default_provider())?);
+        Ok(Self { certified_key, not_before, not_after, fingerprint })
     }
 
     /// What a handshake shows and signs with.
@@ -109,9 +132,12 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     })
 }
 
-fn validity(leaf: &[u8], path: &Path) -> Result<(Timestamp, Timestamp), CertificateError> {
-    let broken = |error: String| CertificateError::BrokenCertificate { path: path.to_owned(), error };
-    let certificate = Certificate::from_der(leaf).map_err(|error| broken(error.to_string()))?;
+/// From when until when a certificate in DER is valid.
+///
+/// # Errors
+/// When it is no certificate.
+pub fn validity(certificate: &[u8]) -> der::Result<(Timestamp, Timestamp)> {
+    let certificate = Certificate::from_der(certificate)?;
     let validity = certificate.tbs_certificate().validity();
     let timestamp = |time: x509_cert::time::Time| {
         let second = i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);

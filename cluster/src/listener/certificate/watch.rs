@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Certificates, Reload};
+use super::{Certificates, Reload, TlsConfig};
 use crate::listener::CertificateObserver;
 
 /// How long the directories must be quiet before the files are read: a pair is written as two files.
@@ -22,9 +22,10 @@ const POLL: Duration = Duration::from_secs(60);
 
 /// Reloads `certificates` for as long as it is polled, and tells `observer`. Never ends.
 pub async fn watch(certificates: Arc<Certificates>, observer: Arc<dyn CertificateObserver>) {
+    let Some(files) = &certificates.files else { return std::future::pending().await };
     let changed = Arc::new(Notify::new());
     // Held until the end: dropping it ends the watch.
-    let _watcher = watcher(&certificates, changed.clone())
+    let _watcher = watcher(files, changed.clone())
         .inspect_err(|error| {
             warn!(%error, poll_seconds = POLL.as_secs(), "cannot watch the serving certificate's directory, so it is read on a timer");
         });
@@ -32,7 +33,7 @@ pub async fn watch(certificates: Arc<Certificates>, observer: Arc<dyn Certificat
         // The first look is at once: the files may have changed between their first reading and the watch.
         let reader = certificates.clone();
         if let Ok(reload) = spawn_blocking(move || reader.reload(Timestamp::now())).await {
-            report(&reload, &certificates, observer.as_ref());
+            report(&reload, (&certificates, files), observer.as_ref());
         }
         if timeout(POLL, changed.notified()).await.is_ok() {
             wait_for_quiet(&changed).await;
@@ -49,13 +50,13 @@ async fn wait_for_quiet(changed: &Notify) {
     }
 }
 
-fn watcher(certificates: &Certificates, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
+fn watcher(files: &TlsConfig, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
         if event.is_ok_and(|event| is_change(event.kind)) {
             changed.notify_one();
         }
     })?;
-    for directory in certificates.files.directories() {
+    for directory in files.directories() {
         watcher.watch(directory, RecursiveMode::NonRecursive)?;
     }
     Ok(watcher)
@@ -69,7 +70,11 @@ fn is_change(kind: EventKind) -> bool {
     }
 }
 
-fn report(reload: &Reload, certificates: &Certificates, observer: &dyn CertificateObserver) {
+fn report(
+    reload: &Reload,
+    (certificates, files): (&Certificates, &TlsConfig),
+    observer: &dyn CertificateObserver,
+) {
     let standing = certificates.standing(Timestamp::now());
     match reload {
         Reload::Unchanged => {}
@@ -80,5 +85,5 @@ fn report(reload: &Reload, certificates: &Certificates, observer: &dyn Certifica
             warn!("the new serving certificate cannot be used, so the old one stays: {error}");
         }
     }
-    observer.looked(&certificates.files.certificate, reload, &standing);
+    observer.looked(&files.certificate, reload, &standing);
 }
