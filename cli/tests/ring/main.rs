@@ -11,12 +11,17 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 
 use chancery_core::rotation::{Guard, Settings};
 use chancery_signer::RotationConfig;
 use serde_json::Value;
+
+use bench::{Bench, said};
+
+mod bench;
+#[cfg(feature = "keygen")]
+mod bundle;
 
 const POLICY: &str = "
 issuer: https://id.example.com/a
@@ -38,73 +43,21 @@ clusters: [{ name: a, cluster: { server: "https://127.0.0.1:9" } }]
 users: [{ name: a, user: { token: none } }]
 "#;
 
-/// A folder with a policy, and no ring yet.
-struct Bench {
-    folder: tempfile::TempDir,
-}
-
 impl Bench {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["ring", "keys", "issuer"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        fs::set_permissions(folder.path().join("keys"), fs::Permissions::from_mode(0o700)).unwrap();
-        fs::write(folder.path().join("passphrase"), "one\n").unwrap();
-        fs::set_permissions(folder.path().join("passphrase"), fs::Permissions::from_mode(0o600)).unwrap();
-        fs::write(folder.path().join("rotation.yaml"), POLICY).unwrap();
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn chancery(&self, line: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
-        command.args(line.split_whitespace()).current_dir(self.folder.path());
-        command.stdin(Stdio::null()).output().unwrap()
-    }
-
-    /// Runs `chancery ring` with the words of `line`, and the policy.
-    fn run(&self, line: &str) -> Output {
-        self.chancery(&format!("ring {line} --policy rotation.yaml"))
-    }
-
-    #[track_caller]
-    fn succeed(&self, line: &str) -> String {
-        let output = self.run(line);
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-        text
-    }
-
-    #[track_caller]
-    fn refuse(&self, line: &str) -> (String, String) {
-        let output = self.run(line);
-        assert_eq!(output.status.code(), Some(1));
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (text(output.stdout), text(output.stderr))
-    }
-
     fn status(&self) -> Value {
         serde_json::from_str(&self.succeed("status --json")).unwrap()
-    }
-
-    fn held(&self) -> usize {
-        fs::read_dir(self.path("keys")).unwrap().count()
     }
 }
 
 #[test]
 fn a_ring_is_begun_once_seen_and_asked() {
-    let bench = Bench::new();
+    let bench = Bench::new(POLICY);
     let (_, why) = bench.refuse("status");
     assert!(why.contains("chancery ring init"), "{why}");
     let begun = bench.succeed("init");
-    assert!(begun.contains("ES256") && bench.held() == 1, "{begun}");
+    assert!(begun.contains("ES256") && bench.held().len() == 1, "{begun}");
     let (_, why) = bench.refuse("init");
-    assert!(why.contains("is there already") && bench.held() == 1, "{why}");
+    assert!(why.contains("is there already") && bench.held().len() == 1, "{why}");
 
     let status = bench.status();
     let kid = status["plan"]["blocked"].as_array().map(Vec::len);
@@ -134,7 +87,7 @@ fn a_ring_is_begun_once_seen_and_asked() {
 
 #[test]
 fn key_files_are_left_alone_until_everything_is_named() {
-    let bench = Bench::new();
+    let bench = Bench::new(POLICY);
     bench.succeed("init");
     fs::write(bench.path("kubeconfig"), KUBECONFIG).unwrap();
     let files = "--signing-key-file sa.key --key-file sa.pub --kubeconfig kubeconfig --plan";
@@ -161,7 +114,7 @@ fn key_files_are_left_alone_until_everything_is_named() {
 
 #[test]
 fn a_revocation_says_first_whom_it_does_not_reach() {
-    let bench = Bench::new();
+    let bench = Bench::new(POLICY);
     bench.succeed("init");
     let kid = bench.status()["ring"]["keys"][0].clone();
     let public = kid["publicKey"].as_str().unwrap().to_owned();
@@ -184,14 +137,17 @@ fn a_revocation_says_first_whom_it_does_not_reach() {
 
 #[test]
 fn the_keys_of_a_running_cluster_come_in_and_go_back_out() {
-    let bench = Bench::new();
+    let bench = Bench::new(POLICY);
     for name in ["new", "old"] {
         fs::create_dir(bench.path(name)).unwrap();
-        assert!(bench.chancery(&format!("keygen new --algorithm p-256 --out-dir {name}")).status.success());
+        said(bench.chancery(&format!("keygen new --algorithm p-256 --out-dir {name}")));
     }
     let adopted =
         bench.succeed("adopt --signing-key-file new/sa.key --key-file new/sa.pub --key-file old/sa.pub");
-    assert!(adopted.contains("Active") && adopted.contains("Retiring") && bench.held() == 1, "{adopted}");
+    assert!(
+        adopted.contains("Active") && adopted.contains("Retiring") && bench.held().len() == 1,
+        "{adopted}"
+    );
     let ring = &bench.status()["ring"];
     let states: Vec<&str> =
         ring["keys"].as_array().unwrap().iter().map(|key| key["state"].as_str().unwrap()).collect();
@@ -202,7 +158,7 @@ fn the_keys_of_a_running_cluster_come_in_and_go_back_out() {
     bench.succeed("adopt --signing-key-file new/sa.key --key-file old/sa.pub");
     assert_eq!(bench.status()["ring"]["position"], before);
     let (_, why) = bench.refuse("adopt --signing-key-file old/sa.key");
-    assert!(why.contains("as Retiring, and does not sign") && bench.held() == 1, "{why}");
+    assert!(why.contains("as Retiring, and does not sign") && bench.held().len() == 1, "{why}");
 
     fs::create_dir(bench.path("out")).unwrap();
     bench.succeed("export --out-dir out");
@@ -217,11 +173,11 @@ fn the_keys_of_a_running_cluster_come_in_and_go_back_out() {
 
 #[test]
 fn a_policy_that_cannot_be_kept_is_refused_with_its_file() {
-    let bench = Bench::new();
+    let bench = Bench::new(POLICY);
     fs::write(bench.path("rotation.yaml"), format!("{POLICY}overlap: {{ maximum: 1h }}\n")).unwrap();
     let (_, why) = bench.refuse("init");
     assert!(why.contains("rotation.yaml: tokens may live for 86400 s"), "{why}");
-    assert_eq!(bench.held(), 0);
+    assert!(bench.held().is_empty());
 }
 
 #[test]
@@ -241,8 +197,7 @@ fn the_page_shows_a_policy_that_is_read_and_names_every_guard() {
     for guard in Guard::ALL {
         assert!(page.contains(&format!("\n| `{guard}` |")), "{guard} is not explained");
     }
-    let help = Bench::new().chancery("ring --help");
-    let help = String::from_utf8(help.stdout).unwrap();
+    let help = said(Bench::new(POLICY).chancery("ring --help"));
     for verb in [
         "init",
         "adopt",

@@ -1,21 +1,13 @@
 //! Keys from a machine without a network, from the outside: `chancery keygen bundle` there, `chancery ring import` here.
 
-#![cfg(all(feature = "keygen", feature = "ring"))]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use super::bench::{Bench, refused, said};
 
 const POLICY: &str = "
 issuer: https://id.example.com/a
@@ -30,56 +22,26 @@ const KEYS: &str = "--algorithm p-256 --bundle-key bundle.key --passphrase-file 
 const ISSUER: &str = "--issuer https://id.example.com/a";
 
 /// A ring without keys, a bundle key that is enrolled, and folders for bundles.
-struct Bench {
-    folder: tempfile::TempDir,
+fn bench() -> Bench {
+    let bench = Bench::new(POLICY);
+    for name in ["one", "two"] {
+        fs::create_dir(bench.path(name)).unwrap();
+    }
+    bench.write_secret("carried", "of the bundle\n");
+    bench.keygen("new --algorithm p-256 --private bundle.key --public bundle.pub");
+    bench.succeed("init --empty");
+    bench
 }
 
 impl Bench {
-    fn new() -> Self {
-        let bench = Self { folder: tempfile::tempdir().unwrap() };
-        for name in ["ring", "keys", "issuer", "one", "two"] {
-            fs::create_dir(bench.path(name)).unwrap();
-        }
-        fs::set_permissions(bench.path("keys"), fs::Permissions::from_mode(0o700)).unwrap();
-        for (name, text) in [("passphrase", "of the vault\n"), ("carried", "of the bundle\n")] {
-            fs::write(bench.path(name), text).unwrap();
-            fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o600)).unwrap();
-        }
-        fs::write(bench.path("rotation.yaml"), POLICY).unwrap();
-        bench.succeed("keygen new --algorithm p-256 --private bundle.key --public bundle.pub");
-        bench.succeed("ring init --empty --policy rotation.yaml");
-        bench
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_chancery"));
-        command.args(line.split_whitespace()).current_dir(self.folder.path()).stdin(Stdio::null());
-        command
-    }
-
     #[track_caller]
-    fn succeed(&self, line: &str) -> String {
-        let output = self.command(line).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{line}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        text
-    }
-
-    /// What was said when it was refused.
-    #[track_caller]
-    fn refuse(&self, line: &str) -> String {
-        let output = self.command(line).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{line}");
-        String::from_utf8(output.stderr).unwrap()
+    fn keygen(&self, line: &str) -> String {
+        said(self.chancery(&format!("keygen {line}")))
     }
 
     /// Makes a bundle of this many keys, and returns their ids in its order.
     fn bundle(&self, folder: &str, keys: usize) -> Vec<String> {
-        self.succeed(&format!("keygen bundle {ISSUER} {KEYS} --keys {keys} --out-dir {folder}"));
+        self.keygen(&format!("bundle {ISSUER} {KEYS} --keys {keys} --out-dir {folder}"));
         self.kids(folder)
     }
 
@@ -92,26 +54,12 @@ impl Bench {
 
     /// The line that imports.
     fn import(folder: &str) -> String {
-        format!("ring import {folder} --passphrase-file carried --policy rotation.yaml")
-    }
-
-    fn plan(&self) -> Output {
-        self.command("ring plan --policy rotation.yaml").output().unwrap()
+        format!("import {folder} --passphrase-file carried")
     }
 
     /// What is planned, in words.
     fn planned(&self) -> String {
-        String::from_utf8(self.plan().stdout).unwrap()
-    }
-
-    /// The key ids in custody, in the order of their names.
-    fn held(&self) -> Vec<String> {
-        let names = fs::read_dir(self.path("keys")).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut kids: Vec<String> =
-            names.filter_map(|name| Some(name.strip_suffix(".sealed.pem")?.to_owned())).collect();
-        kids.sort();
-        kids
+        String::from_utf8(self.run("plan").stdout).unwrap()
     }
 }
 
@@ -123,18 +71,18 @@ fn sorted(kids: &[String]) -> Vec<String> {
 
 #[test]
 fn a_bundle_is_made_signed_imported_once_and_its_first_key_is_next() {
-    let bench = Bench::new();
+    let bench = bench();
     let line = format!(
-        "keygen bundle {ISSUER} {KEYS} --keys 2 --not-before 2026-01-01T00:00:00Z --every 90d --out-dir one"
+        "bundle {ISSUER} {KEYS} --keys 2 --not-before 2026-01-01T00:00:00Z --every 90d --out-dir one"
     );
-    let said = bench.succeed(&line);
+    let said = bench.keygen(&line);
     let kids = bench.kids("one");
     assert!(said.contains(&kids[1]) && said.contains("not before 2026-04-01T00:00:00Z"), "{said}");
     for name in ["one/001.sealed.pem", "one/002.sealed.pem"] {
         assert!(fs::read_to_string(bench.path(name)).unwrap().contains("ENCRYPTED PRIVATE KEY"));
         assert_eq!(fs::metadata(bench.path(name)).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    let again = bench.refuse(&line);
+    let (_, again) = refused(bench.chancery(&format!("keygen {line}")));
     assert!(again.contains("bundle.json exists"), "{again}");
     let text = bench.planned();
     assert!(text.contains("no imported key for ES256 is left; bring a new bundle"), "{text}");
@@ -159,12 +107,12 @@ fn a_bundle_is_made_signed_imported_once_and_its_first_key_is_next() {
 
 #[test]
 fn what_nobody_enrolled_vouches_for_or_what_was_changed_is_refused_and_leaves_nothing() {
-    let bench = Bench::new();
+    let bench = bench();
     bench.bundle("one", 2);
-    bench.succeed("keygen new --algorithm p-256 --private other.key --public other.pub");
+    bench.keygen("new --algorithm p-256 --private other.key --public other.pub");
     let other = KEYS.replace("bundle.key", "other.key");
-    bench.succeed(&format!("keygen bundle {ISSUER} {other} --keys 1 --out-dir two"));
-    let why = bench.refuse(&Bench::import("two"));
+    bench.keygen(&format!("bundle {ISSUER} {other} --keys 1 --out-dir two"));
+    let (_, why) = bench.refuse(&Bench::import("two"));
     assert!(why.contains("none of the enrolled bundle keys has signed it"), "{why}");
 
     let document = bench.path("one/bundle.json");
@@ -174,14 +122,14 @@ fn what_nobody_enrolled_vouches_for_or_what_was_changed_is_refused_and_leaves_no
     let turned = whole.replace(&kids[0], "x").replace(&kids[1], &kids[0]).replace('x', &kids[1]);
     for changed in [issuer_changed, turned, format!("{whole} ")] {
         fs::write(&document, changed).unwrap();
-        let why = bench.refuse(&Bench::import("one"));
+        let (_, why) = bench.refuse(&Bench::import("one"));
         assert!(why.contains("somebody has changed it"), "{why}");
     }
     fs::write(&document, &whole).unwrap();
     let halves = [bench.path("one/001.sealed.pem"), bench.path("one/002.sealed.pem")];
     let second = fs::read(&halves[1]).unwrap();
     fs::copy(&halves[0], &halves[1]).unwrap();
-    let why = bench.refuse(&Bench::import("one"));
+    let (_, why) = bench.refuse(&Bench::import("one"));
     assert!(why.contains("002.sealed.pem") && why.contains(&format!("it holds {}", kids[0])), "{why}");
     assert!(bench.planned().contains("no imported key"), "not while a half is missing");
     fs::write(&halves[1], second).unwrap();
@@ -190,14 +138,14 @@ fn what_nobody_enrolled_vouches_for_or_what_was_changed_is_refused_and_leaves_no
 
 #[test]
 fn a_bundle_of_another_ring_or_with_a_key_that_is_known_is_refused() {
-    let bench = Bench::new();
-    bench.succeed(&format!("keygen bundle --issuer https://id.example.com/b {KEYS} --keys 1 --out-dir two"));
-    let why = bench.refuse(&Bench::import("two"));
+    let bench = bench();
+    bench.keygen(&format!("bundle --issuer https://id.example.com/b {KEYS} --keys 1 --out-dir two"));
+    let (_, why) = bench.refuse(&Bench::import("two"));
     assert!(
         why.contains("is for issuer https://id.example.com/b; expected https://id.example.com/a"),
         "{why}"
     );
-    let why = bench.refuse("ring init --policy rotation.yaml");
+    let (_, why) = bench.refuse("init");
     assert!(why.contains("--empty"), "{why}");
 
     let kids = bench.bundle("one", 1);
@@ -209,8 +157,8 @@ fn a_bundle_of_another_ring_or_with_a_key_that_is_known_is_refused() {
         key["publicKey"].as_str().unwrap().to_owned()
     };
     fs::write(bench.path("known.pub"), as_public(&kids[0])).unwrap();
-    bench.succeed("ring adopt --key-file known.pub --policy rotation.yaml");
-    let why = bench.refuse(&Bench::import("one"));
+    bench.succeed("adopt --key-file known.pub");
+    let (_, why) = bench.refuse(&Bench::import("one"));
     assert!(why.contains("is in the ring already, as Retiring; nothing was imported"), "{why}");
     assert!(bench.held().is_empty());
 
@@ -221,7 +169,7 @@ fn a_bundle_of_another_ring_or_with_a_key_that_is_known_is_refused() {
     document["keys"] = Value::Array(Vec::new());
     document["tombstones"] = serde_json::json!([{ "kid": kids[0], "state": "revoked" }]);
     fs::write(&ring, document.to_string()).unwrap();
-    let why = bench.refuse(&Bench::import("one"));
+    let (_, why) = bench.refuse(&Bench::import("one"));
     assert!(why.contains("was Revoked before and never comes back"), "{why}");
     assert!(bench.held().is_empty());
 
@@ -229,20 +177,20 @@ fn a_bundle_of_another_ring_or_with_a_key_that_is_known_is_refused() {
     fs::write(bench.path("rotation.yaml"), policy).unwrap();
     fs::create_dir(bench.path("three")).unwrap();
     bench.bundle("three", 1);
-    let why = bench.refuse(&Bench::import("three"));
+    let (_, why) = bench.refuse(&Bench::import("three"));
     assert!(why.contains("signs ES256, and the policy wants RS256"), "{why}");
     fs::write(bench.path("rotation.yaml"), POLICY.replace("offline", "# offline")).unwrap();
-    let why = bench.refuse(&Bench::import("three"));
+    let (_, why) = bench.refuse(&Bench::import("three"));
     assert!(why.contains("give it `offline`"), "{why}");
 }
 
 #[test]
 fn an_import_that_is_killed_anywhere_shows_nothing_and_goes_on() {
-    let bench = Bench::new();
+    let bench = bench();
     let kids = bench.bundle("one", 3);
     let line = Bench::import("one");
     for halves in 0..kids.len() {
-        let mut child = bench.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = bench.ring(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let patience = Instant::now() + Duration::from_secs(600);
         // Until one more is there, or it was faster.
         while bench.held().len() <= halves && child.try_wait().unwrap().is_none() {
