@@ -381,9 +381,7 @@ async fn events_tell_that_imported_keys_are_wanted_and_which_of_them_enters() ->
     let spec = json!({ "issuer": ISSUER, "key": "p-256", "schedule": { "byHand": true } });
     stage.create("main", spec).await.map_err(anyhow::Error::msg)?;
     chancery::run(&["ring", "init", "--empty", "--policy", &policy]).await?.success()?;
-    let mut command = mortal(&binary::chancery()?);
-    command.args(["ring", "run", "--policy", &policy]);
-    let rotating = Process::start("chancery ring run", command, &stage.dir.join("run.log"))?;
+    let rotating = chancery::rotate(&policy, &stage.dir.join("run.log"))?;
 
     let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
     let told = async |reason: &str| -> Result<Vec<String>> {
