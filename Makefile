@@ -32,7 +32,7 @@ prerequisites: ## says what of the programs that the tests need is missing
 test: prerequisites servers ## every test, on real servers
 	tests/suites $$(tests/servers/install --features)
 
-soak: ## takes each rule of what is published away and says which test notices; then changes what others write, a minute for each reader
+soak: ## takes each rule of what is published, and of what machines are made from, away and says which test notices; then changes what others write, a minute for each reader
 	core/tests/histories/removed_rules
 	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chancery_cluster::access::explain;
+use chancery_cluster::last_said::LastSaid;
 use chancery_cluster::listener::{CertificateObserver, Certificates, Reload};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -125,23 +126,22 @@ impl OwnCertificate {
     /// Keeps it for as long as it is polled. `registered` wakes it when the registration has changed; `kept` turns true once
     /// the authority of the certificate in use is one of the Secret.
     pub async fn keep(mut self, mut registered: watch::Receiver<Registered>, kept: watch::Sender<bool>) {
-        let mut last_problem = None;
+        let mut problem = LastSaid::default();
         loop {
-            let problem = match self.look(Timestamp::now()).await {
+            match self.look(Timestamp::now()).await {
                 Ok(()) => {
                     kept.send_replace(true);
-                    None
+                    problem.forget();
                 }
                 Err(Fault::Lost) => {
                     sleep(PAUSE).await;
                     continue;
                 }
-                Err(Fault::Refused(problem)) => Some(problem),
-            };
-            if let Some(problem) = problem.as_ref().filter(|_| last_problem != problem) {
-                warn!("the webhook's own certificate cannot be kept, and the one in use stays: {problem}");
+                Err(Fault::Refused(why)) if problem.is_new(&why) => {
+                    warn!("the webhook's own certificate cannot be kept, and the one in use stays: {why}");
+                }
+                Err(Fault::Refused(_)) => {}
             }
-            last_problem = problem;
             if let Ok(Err(_)) = timeout(AGAIN, registered.changed()).await {
                 // Nobody looks at the registration any more, so nobody wakes us.
                 sleep(AGAIN).await;

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chancery_core::KeyRing;
-use chancery_core::ring::{Acknowledgement, KeyState, Request, TokenLifetimes};
+use chancery_core::ring::{Acknowledgement, KeyState, Request, Step, TokenLifetimes};
 use chancery_core::rollout::{
     MachinesRollout, MachinesStep, MachinesView, MachinesWait, NodeKeys, decide_machines, foresee_machines,
 };
 use chancery_core::rotation::Policy;
 use proptest::prelude::*;
 
-use crate::world::{Heard, adopted, by_hand, kid, step};
+use crate::world::{Heard, adopted, by_hand, key, kid, step};
 
 const NAME: &str = "prod";
 
@@ -276,7 +276,8 @@ fn the_secret_stays_as_it_is_while_machines_are_made() {
 fn keys_that_somebody_else_has_put_there_are_replaced_and_what_was_made_of_them_is_made_anew() {
     let older = NodeKeys { signs: Some(kid(0)), verifies: BTreeSet::from([kid(0)]) };
     let unknown = NodeKeys { signs: Some(kid(9)), verifies: BTreeSet::from([kid(9)]) };
-    for foreign in [older, unknown, NodeKeys::default()] {
+    let added = NodeKeys { signs: Some(kid(9)), verifies: [0, 1, 9].map(kid).into() };
+    for foreign in [older, unknown, added, NodeKeys::default()] {
         let mut world = at_rest();
         let before = world.secret.clone();
         world.secret = foreign.clone();
@@ -380,4 +381,64 @@ fn what_machines_have_is_in_doubt_until_all_were_made_anew() {
     assert!(written.signs == Some(kid(0)) && written.verifies.contains(&kid(2)), "{written:?}");
     world.settle();
     assert!(world.machines.iter().all(|machine| machine.keys.signs == Some(kid(1))));
+}
+
+#[test]
+fn the_first_roll_waits_for_the_first_standby() {
+    assert_eq!(World::new().act(), MachinesRollout::Wait(MachinesWait::NextStandby));
+}
+
+#[test]
+fn a_key_that_machines_lack_is_not_put_there_to_sign() {
+    let mut world = at_rest();
+    let steps = [
+        Step::Activate(kid(1)),
+        Step::Enter(key(2)),
+        Step::Publish(kid(2)),
+        Step::Activate(kid(2)),
+        Step::Enter(key(3)),
+    ];
+    world.read = steps.iter().fold(world.read, |ring, step| ring.apply(step).expect("a possible step"));
+    let steps = foresee_machines(&world.view()).steps;
+    let [(MachinesStep::Acknowledge(_), _), (MachinesStep::Write(written), _), ..] = &steps[..] else {
+        panic!("{steps:?}")
+    };
+    assert!(written.signs == Some(kid(0)) && written.verifies.contains(&kid(2)), "{written:?}");
+}
+
+#[test]
+fn a_key_whose_tokens_are_refused_is_exchanged_whatever_is_known_of_machines() {
+    let at_once = Request::Revoke { kid: kid(0), at_once: true };
+    let mut world = asked(&at_once, |ring| ring.tombstone(&kid(0)).is_some() && ring.active().is_some());
+    world.asked = None;
+    let steps = foresee_machines(&world.view()).steps;
+    let written = steps.iter().find_map(|(step, _)| match step {
+        MachinesStep::Write(keys) => keys.signs.clone(),
+        _ => None,
+    });
+    assert_eq!(written, Some(kid(1)), "{steps:?}");
+}
+
+#[test]
+fn a_revoked_key_that_does_not_sign_leaves_machines_too() {
+    let at_once = Request::Revoke { kid: kid(1), at_once: true };
+    let world = asked(&at_once, |ring| ring.tombstone(&kid(1)).is_some());
+    assert!(world.read.key(&kid(2)).is_none(), "nothing else asks for a roll");
+    let steps = foresee_machines(&world.view()).steps;
+    assert!(steps.iter().any(|(step, _)| matches!(step, MachinesStep::Roll(_))), "{steps:?}");
+}
+
+#[test]
+fn a_key_is_loaded_when_every_machine_has_it_and_those_to_come() {
+    let loaded = |world: &World| world.acknowledged.as_ref().map(|said| said.loaded.clone());
+    let mut world = asked(&Request::RotateNow, |ring| ring.key(&kid(2)).is_some());
+    while world.rolls < 2 {
+        world.act();
+    }
+    world.act();
+    assert_eq!(loaded(&world), Some([0, 1].map(kid).into()), "machines without key 2 are there still");
+    let mut world = at_rest();
+    world.secret.verifies.remove(&kid(1));
+    world.act();
+    assert_eq!(loaded(&world), Some([kid(0)].into()), "machines to come do not have key 1");
 }

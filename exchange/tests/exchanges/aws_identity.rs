@@ -17,6 +17,8 @@ use crate::fake::{Call, Fake, Reply};
 
 const AUDIENCE: &str = "api://AzureADTokenExchange";
 const REGION: &str = "eu-central-1";
+/// How far the time of a request may be from AWS's own.
+const SKEW: Duration = Duration::from_secs(15 * 60);
 
 fn keys() -> AwsKeys {
     AwsKeys {
@@ -74,13 +76,13 @@ fn sts(call: &Call, mint: &dyn Fn(&str) -> String) -> Reply {
 fn signed_again(call: &Call) -> HeaderValue {
     let date = call.headers["x-amz-date"].to_str().unwrap();
     let date = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", date).unwrap();
-    let time = SystemTime::from(date.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp());
-    assert!(time.elapsed().unwrap_or_default() < Duration::from_secs(300), "signed for now");
+    let signed = date.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
+    assert!(jiff::Timestamp::now().duration_since(signed).unsigned_abs() < SKEW, "signed for now");
     let host = call.headers["host"].to_str().unwrap();
     let endpoint = Endpoint::parse(&format!("http://{host}{}", call.uri), &EndpointRule::any_host()).unwrap();
     let mut request = HttpRequest::new(http::Method::POST, &endpoint)
         .body(call.headers["content-type"].clone(), call.body.clone());
-    sign(&mut request, &keys(), SigningScope { service: "sts", region: REGION }, time).unwrap();
+    sign(&mut request, &keys(), SigningScope { service: "sts", region: REGION }, signed.into()).unwrap();
     request.header_map()["authorization"].clone()
 }
 

@@ -8,7 +8,7 @@ use crate::rust_files;
 
 /// Where a pause stands, how many of them, and why.
 const PAUSES: [(&str, usize, &str); 22] = [
-    ("cli/tests/bundle.rs", 1, "asks again, and kills between two answers"),
+    ("cli/tests/ring/bundle.rs", 1, "asks again, and kills between two answers"),
     ("cli/tests/interrupted.rs", 1, "the moment of the end is what is tried"),
     ("cluster/src/lease/elector/tests.rs", 3, "of the paused clock"),
     ("exchange/src/cache/tests.rs", 11, "of the paused clock"),
