@@ -45,6 +45,7 @@ check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo clippy $(SIGNER) -- -D warnings
 	cargo clippy $(EXCHANGE) -- -D warnings
 	cargo test --workspace $$(tests/servers/install --features) --test floors
+	core/tests/histories/removed_rules --check
 	$(DENY) check bans licenses sources
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --quiet
 
