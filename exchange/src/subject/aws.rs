@@ -12,7 +12,7 @@ use chancery_wire::xml::Element;
 use chancery_wire::{Endpoint, EndpointRule, HttpRequest, HttpResponse, Secret, form};
 use http::{HeaderValue, Method};
 
-use super::{Environment, SubjectTokenSource, missing};
+use super::{Environment, SubjectTokenSource, missing, refused};
 use crate::error::{Class, ExchangeError, Stage};
 use crate::key::KeyBuilder;
 use crate::provider::aws::Region;
@@ -113,32 +113,32 @@ impl AwsIdentity {
         let document = std::str::from_utf8(&answer.body).ok().and_then(|text| Element::parse(text).ok());
         let text =
             |name: &str| document.as_ref().and_then(|document| document.text_of(name)).unwrap_or_default();
-        let status = answer.status.as_u16();
         if !answer.status.is_success() {
-            let (code, id) = (text("Code"), text("RequestId"));
-            return Err(ExchangeError::new(class(status, code), Stage::Source, "aws-token-refused")
-                .status(status)
+            let code = text("Code");
+            let error = refused(answer, "aws-token-refused")
                 .came(&format!("STS gave no token: {code}: {}", text("Message")))
                 .provider_code(Some(code))
-                .correlation_id(Some(id).filter(|id| !id.is_empty()))
-                .retry_after(answer.retry_after())
-                .remedy(remedy(code)));
+                .correlation_id(Some(text("RequestId")))
+                .remedy(remedy(code));
+            return Err(match class(code) {
+                Some(class) => error.in_class(class),
+                None => error,
+            });
         }
         let token = Secret::new(text("WebIdentityToken").to_owned());
         if token.is_empty() {
-            return Err(missing("aws-token-refused").status(status).came("an answer of STS without a token"));
+            return Err(refused(answer, "aws-token-refused").came("an answer of STS without a token"));
         }
         UnverifiedToken::parse(token.expose()).map_err(|error| error.at(&self.origin()))
     }
 }
 
-/// What a refusal of STS's means for whoever needs the token.
-fn class(status: u16, code: &str) -> Class {
-    match (code, Class::of_status(status)) {
-        ("Throttling" | "ThrottlingException" | "RequestLimitExceeded", _) => Class::Throttled,
-        ("ExpiredToken" | "ExpiredTokenException" | "RequestExpired", _) => Class::Expired,
-        (_, Class::Permanent) => Class::Source,
-        (_, class) => class,
+/// What a refusal means where its status does not say so: AWS answers 400 to all of these.
+fn class(code: &str) -> Option<Class> {
+    match code {
+        "Throttling" | "ThrottlingException" | "RequestLimitExceeded" => Some(Class::Throttled),
+        "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" => Some(Class::Expired),
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Certificates, Reload, TlsConfig};
+use super::{CertificateStanding, Certificates, Reload, TlsConfig};
 use crate::listener::CertificateObserver;
 
 /// How long the directories must be quiet before the files are read: a pair is written as two files.
@@ -33,7 +33,9 @@ pub async fn watch(certificates: Arc<Certificates>, observer: Arc<dyn Certificat
         // The first look is at once: the files may have changed between their first reading and the watch.
         let reader = certificates.clone();
         if let Ok(reload) = spawn_blocking(move || reader.reload(Timestamp::now())).await {
-            report(&reload, (&certificates, files), observer.as_ref());
+            let standing = certificates.standing(Timestamp::now());
+            log(&reload, &standing);
+            observer.looked(&files.certificate, &reload, &standing);
         }
         if timeout(POLL, changed.notified()).await.is_ok() {
             wait_for_quiet(&changed).await;
@@ -70,12 +72,7 @@ fn is_change(kind: EventKind) -> bool {
     }
 }
 
-fn report(
-    reload: &Reload,
-    (certificates, files): (&Certificates, &TlsConfig),
-    observer: &dyn CertificateObserver,
-) {
-    let standing = certificates.standing(Timestamp::now());
+fn log(reload: &Reload, standing: &CertificateStanding) {
     match reload {
         Reload::Unchanged => {}
         Reload::Replaced => {
@@ -85,5 +82,4 @@ fn report(
             warn!("the new serving certificate cannot be used, so the old one stays: {error}");
         }
     }
-    observer.looked(&files.certificate, reload, &standing);
 }

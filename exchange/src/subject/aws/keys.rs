@@ -5,16 +5,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use chancery_files::{Bounds, read_secret_blocking, within};
+use chancery_files::{Bounds, read_secret};
 use chancery_wire::sigv4::AwsKeys;
 use chancery_wire::{Endpoint, EndpointRule, HttpRequest, HttpResponse, Secret};
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 
-use crate::error::{Class, ExchangeError, Stage};
+use crate::error::{ExchangeError, Stage};
 use crate::limits;
-use crate::subject::{Environment, missing};
+use crate::subject::{Environment, missing, refused};
 use crate::transport::Transport;
 
 const FULL_URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
@@ -157,12 +157,7 @@ impl Permission {
         let unread = |what: String| {
             missing("aws-keys").came(&what).remedy(format!("check {AUTHORIZATION_TOKEN_FILE} and its volume"))
         };
-        let read = move || {
-            let place = path.clone();
-            within(limits::FILE, "read", &path, move || {
-                read_secret_blocking(&place, Bounds::regular(limits::TOKEN, limits::FILE))
-            })
-        };
+        let read = move || read_secret(&path, Bounds::regular(limits::TOKEN, limits::FILE));
         let file = tokio::task::spawn_blocking(read).await.map_err(|error| unread(error.to_string()))?;
         let file = file.map_err(|error| unread(error.to_string()))?;
         let text = std::str::from_utf8(&file.bytes).map_err(|error| unread(error.to_string()))?;
@@ -199,15 +194,8 @@ fn good(answer: &HttpResponse) -> Result<&HttpResponse, ExchangeError> {
     if answer.status.is_success() {
         return Ok(answer);
     }
-    let status = answer.status.as_u16();
-    let class = match Class::of_status(status) {
-        Class::Permanent => Class::Source,
-        class => class,
-    };
-    Err(ExchangeError::new(class, Stage::Source, "aws-keys")
-        .status(status)
+    Err(refused(answer, "aws-keys")
         .came("no keys of AWS were given")
-        .retry_after(answer.retry_after())
         .remedy("give the workload a role: a Pod Identity association, a task role or an instance profile"))
 }
 
