@@ -15,6 +15,7 @@ mod explain_kubelet;
 mod get;
 mod keep;
 mod kubelet;
+mod local_service;
 mod purge;
 mod reach;
 mod serve;

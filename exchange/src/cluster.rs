@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 #[cfg(feature = "agent")]
 use crate::argocd::fields::RepositorySecret;
 #[cfg(feature = "agent")]
-use crate::argocd::resolver::Repositories;
+use crate::argocd::resolver::{MISSING, Repositories};
 use crate::error::{Class, ExchangeError, Stage};
 use crate::limits;
 use crate::service_account::{ServiceAccount, ServiceAccountName, ServiceAccounts, TokenRequest, refused};
@@ -163,7 +163,7 @@ impl Repositories for Cluster {
 fn unread(status: u16, message: &str, namespace: &str, name: &str) -> ExchangeError {
     let class = Class::of_status(status);
     let (code, remedy) = match status {
-        404 => ("argocd-repository-missing", format!("name a Secret in {namespace}")),
+        404 => (MISSING, format!("name a Secret in {namespace}")),
         403 => ("cluster-forbidden", format!("grant `get` on the Secret {name} in {namespace} by RBAC")),
         401 => {
             ("cluster-unauthenticated", "renew the credentials by which the cluster is reached".to_owned())

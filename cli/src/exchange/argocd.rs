@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use chancery_cluster::socket::SocketConfig;
@@ -11,20 +10,16 @@ use chancery_exchange::Runner;
 use chancery_exchange::agent::{Door, Place};
 use chancery_exchange::argocd::resolver::{Places, Resolver};
 use chancery_exchange::argocd::{Endpoints, Settings};
-use chancery_exchange::cache::{Cache, CacheOptions, Purge};
+use chancery_exchange::cache::{Cache, CacheOptions};
 use chancery_exchange::cluster::Cluster;
 use chancery_exchange::provider::aws::partition::operator_sts;
 use chancery_exchange::subject::Environment;
-use tokio::sync::watch;
-use tracing::info;
 
+use super::local_service::{self, AdminArgs, Held, STOPPING};
 use super::reach::ReachArgs;
 use crate::output::say;
 use crate::runtime::block_on;
 use crate::signals::Signals;
-
-/// How long the process may take to end once it was told to: connections have 12 s of it.
-const STOPPING: Duration = Duration::from_secs(20);
 
 #[derive(clap::Args)]
 #[command(
@@ -57,6 +52,8 @@ pub struct Args {
     /// Ask this STS of AWS instead of the registry's region's
     #[arg(long, value_name = "URL")]
     sts_endpoint: Option<String>,
+    #[command(flatten)]
+    admin: AdminArgs,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -65,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(args: Args, mut signals: Signals) -> anyhow::Result<()> {
+async fn serve(args: Args, signals: Signals) -> anyhow::Result<()> {
     let environment = Environment::of_process();
     let runner = Runner::new(args.reach.transport()?);
     let cluster = Arc::new(Cluster::open(args.reach.cluster()).await?);
@@ -74,26 +71,11 @@ async fn serve(args: Args, mut signals: Signals) -> anyhow::Result<()> {
     let resolver = Resolver::new(settings, places, runner, Cache::new(CacheOptions::default()));
     let door =
         Door::open(&Place::Socket(SocketConfig { path: args.socket, group: args.socket_group })).await?;
-    if let Some(socket) = door.socket() {
-        say(&format!("# answers on {}\n", socket.display()))?;
-    }
-    let (stop, stopped) = watch::channel(false);
-    let cache = resolver.cache().clone();
-    let mut running = tokio::spawn(door.run(resolver, stopped));
-    let stopping = signals.clone();
-    let forgets = async {
-        loop {
-            signals.reload().await;
-            let credentials = cache.purge(&Purge::All);
-            info!(credentials, "forgot every login");
-        }
-    };
-    tokio::select! {
-        ended = &mut running => return Ok(ended?),
-        () = stopping.stop() => stop.send_replace(true),
-        () = forgets => return Ok(()),
-    };
-    Ok(running.await?)
+    let admin = args.admin.open().await?;
+    let answers = door.socket().map(|path| format!("# answers on {}\n", path.display())).unwrap_or_default();
+    say(&(admin.announcement() + &answers))?;
+    let held = Held { cache: resolver.cache().clone(), metrics: resolver.metrics().clone() };
+    local_service::run(|stopped| door.run(resolver, stopped), held, admin, signals).await
 }
 
 fn settings(args: &Args, environment: &Environment) -> anyhow::Result<Settings> {

@@ -8,20 +8,15 @@ use std::time::Duration;
 
 use chancery_cluster::socket::SocketConfig;
 use chancery_exchange::agent::variables::Value;
-use chancery_exchange::agent::{Admin, Agent, AgentOptions, Door, Place, secret};
-use chancery_exchange::cache::{Cache, Purge};
+use chancery_exchange::agent::{Agent, AgentOptions, Door, Place, secret};
 use chancery_exchange::output::shell_quoted;
 use chancery_exchange::subject::Environment;
-use tokio::sync::watch;
-use tracing::info;
 
+use super::local_service::{self, AdminArgs, Held, STOPPING};
 use super::way::Way;
 use crate::output::say;
 use crate::runtime::block_on;
 use crate::signals::Signals;
-
-/// How long the process may take to end once it was told to: connections have 12 s of it.
-const STOPPING: Duration = Duration::from_secs(20);
 
 #[derive(clap::Args)]
 #[command(
@@ -45,9 +40,8 @@ pub struct Args {
     /// The project that Google's clients are told, where it is not that of the service account
     #[arg(long, value_name = "ID")]
     project: Option<String>,
-    /// Metrics and health, on this machine alone, such as 127.0.0.1:9912
-    #[arg(long, value_name = "ADDRESS")]
-    admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// The longest that a credential is handed out: what a revocation has to be waited for
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     longest: u64,
@@ -73,10 +67,7 @@ async fn serve(args: Args, signals: Signals) -> anyhow::Result<()> {
         None => Place::Loopback(args.listen),
     };
     let door = Door::open(&place).await?;
-    let admin_door = match args.admin_listen {
-        Some(address) => Some(Door::open(&Place::Loopback(address)).await?),
-        None => None,
-    };
+    let admin = args.admin.open().await?;
     let options = AgentOptions {
         scopes,
         secret,
@@ -85,32 +76,9 @@ async fn serve(args: Args, signals: Signals) -> anyhow::Result<()> {
         longest: Some(Duration::from_secs(args.longest)),
     };
     let agent = Agent::new(opened.chain, opened.runner, options)?;
-    let admin = admin_door.as_ref().and_then(Door::address);
-    let admin = admin.map(|address| format!("# metrics at http://{address}/metrics\n")).unwrap_or_default();
-    say(&(admin + &announcement(&agent, &door, args.token_file.as_deref())))?;
-    let (stop, stopped) = watch::channel(false);
-    let cache = agent.cache().clone();
-    let admin = Admin::new(agent.metrics().clone());
-    let shown = admin_door.map(|door| tokio::spawn(door.run(admin, stopped.clone())));
-    let mut running = tokio::spawn(door.run(agent, stopped));
-    tokio::select! {
-        ended = &mut running => return Ok(ended?),
-        () = signals.clone().stop() => stop.send_replace(true),
-        () = forget_when_asked(signals, &cache) => return Ok(()),
-    };
-    if let Some(shown) = shown {
-        shown.await?;
-    }
-    Ok(running.await?)
-}
-
-/// Forgets every credential after every SIGHUP. Never ends.
-async fn forget_when_asked(mut signals: Signals, cache: &Cache) {
-    loop {
-        signals.reload().await;
-        let credentials = cache.purge(&Purge::All);
-        info!(credentials, "forgot every credential");
-    }
+    say(&(admin.announcement() + &announcement(&agent, &door, args.token_file.as_deref())))?;
+    let held = Held { cache: agent.cache().clone(), metrics: agent.metrics().clone() };
+    local_service::run(|stopped| door.run(agent, stopped), held, admin, signals).await
 }
 
 /// Lines for a shell, or for a person who reads them.

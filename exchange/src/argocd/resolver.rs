@@ -28,6 +28,7 @@ use crate::chain::{Chain, Identity, Runner};
 use crate::credential::{Credential, CredentialKind, RegistryLogin};
 use crate::error::{Class, ExchangeError};
 use crate::limits::SUBJECT_LIFETIME_SECONDS;
+use crate::metrics::{Metrics, Object};
 use crate::output;
 use crate::registry::Registry;
 use crate::service_account::{ServiceAccount, ServiceAccountName, ServiceAccounts};
@@ -37,14 +38,17 @@ use crate::tenancy::annotations::identity_of;
 /// What every path begins with.
 const PATH: &str = "/v1/repositories/";
 
+/// The code of the error for a Secret that does not exist.
+pub const MISSING: &str = "argocd-repository-missing";
+
 /// The Secrets of repositories.
 #[async_trait]
 pub trait Repositories: Send + Sync {
-    /// Reads one.
+    /// Reads one. That it does not exist is [`MISSING`].
     async fn read(&self, namespace: &str, name: &str) -> Result<RepositorySecret, ExchangeError>;
 }
 
-/// Gives the logins of repositories. Cheap to clone; clones share their cache.
+/// Gives the logins of repositories. Cheap to clone; clones share their cache and their counts.
 #[derive(Clone)]
 pub struct Resolver {
     inner: Arc<Inner>,
@@ -57,6 +61,7 @@ struct Inner {
     environment: Environment,
     runner: Runner,
     cache: Cache,
+    metrics: Arc<Metrics>,
 }
 
 /// Where a resolver looks.
@@ -109,12 +114,19 @@ impl Resolver {
     /// A resolver that asks nobody yet.
     pub fn new(settings: Settings, places: Places, runner: Runner, cache: Cache) -> Self {
         let Places { repositories, accounts, environment } = places;
-        Self { inner: Arc::new(Inner { settings, repositories, accounts, environment, runner, cache }) }
+        let metrics = Arc::new(Metrics::new(&cache));
+        let inner = Inner { settings, repositories, accounts, environment, runner, cache, metrics };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The logins that it holds.
     pub fn cache(&self) -> &Cache {
         &self.inner.cache
+    }
+
+    /// What was asked for, counted by Secret.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
     }
 
     /// The login of the repository of a Secret.
@@ -124,23 +136,23 @@ impl Resolver {
     pub async fn resolve(&self, name: &str) -> Result<Resolved, ExchangeError> {
         let inner = &*self.inner;
         // A Secret's name is one of Kubernetes' as a ServiceAccount's is, and no path.
-        let checked = ServiceAccountName::new(&inner.settings.namespace, name)?;
-        let secret = inner.repositories.read(checked.namespace(), checked.name()).await?;
-        let repository = secret.repository()?;
-        let Some(identity) = &repository.identity else { return Ok(Resolved::Static) };
-        let account = service_account(&inner.settings.namespace, &repository.project)?;
-        let given = async {
-            let account = inner.accounts.read(&account).await?;
-            let login = repository.login(identity, &account, &inner.settings)?;
-            inner.credential(login, account).await
+        let secret = ServiceAccountName::new(&inner.settings.namespace, name)?;
+        let object = Object {
+            kind: "Secret".to_owned(),
+            namespace: secret.namespace().to_owned(),
+            name: secret.name().to_owned(),
+            operation: "login".to_owned(),
         };
-        let (login, expires_at) = given.await.map_err(|error| match repository.has_static {
-            true => error.remedy(
-                "the Secret has static credentials as well, which are not used; leave workloadIdentityProvider out to go back to them",
-            ),
-            false => error,
-        })?;
-        Ok(Resolved::Identity { login, expires_at, account })
+        let resolved = inner.resolve(&object).await;
+        match &resolved {
+            // Whoever asks for what does not exist makes no counts.
+            Err(error) if error.code() == MISSING => {
+                inner.metrics.forget(&object.kind, &object.namespace, &object.name);
+            }
+            Err(error) => inner.metrics.failed(&object, error),
+            Ok(_) => {}
+        }
+        resolved
     }
 
     /// The answer to a request.
@@ -166,11 +178,31 @@ impl Resolver {
 }
 
 impl Inner {
+    async fn resolve(&self, asks: &Object) -> Result<Resolved, ExchangeError> {
+        let secret = self.repositories.read(&asks.namespace, &asks.name).await?;
+        let repository = secret.repository()?;
+        let Some(identity) = &repository.identity else { return Ok(Resolved::Static) };
+        let account = service_account(&self.settings.namespace, &repository.project)?;
+        let given = async {
+            let account = self.accounts.read(&account).await?;
+            let login = repository.login(identity, &account, &self.settings)?;
+            self.credential(login, account, asks).await
+        };
+        let (login, expires_at) = given.await.map_err(|error| match repository.has_static {
+            true => error.remedy(
+                "the Secret has static credentials as well, which are not used; leave workloadIdentityProvider out to go back to them",
+            ),
+            false => error,
+        })?;
+        Ok(Resolved::Identity { login, expires_at, account })
+    }
+
     /// The login, kept no longer than any credential is.
     async fn credential(
         &self,
         login: Login,
         account: ServiceAccount,
+        asks: &Object,
     ) -> Result<(RegistryLogin, Timestamp), ExchangeError> {
         let name = account.name.clone();
         let subject = match &login.subject {
@@ -187,7 +219,8 @@ impl Inner {
             None => registry,
         });
         let chain = Arc::new(chain);
-        let ask = Ask::new(chain.key(self.runner.transport()), chain.labels.clone());
+        let key = chain.key(self.runner.transport());
+        let ask = Ask { tally: Some(self.metrics.of(asks)), ..Ask::new(key, chain.labels.clone()) };
         let credential = self.cache.credential(&ask, || self.runner.exchanging(&chain)).await?;
         let hour = credential.issued_at.checked_add(crate::cache::CacheOptions::default().longest);
         let ends = hour.unwrap_or(credential.expires_at).min(credential.expires_at);
@@ -277,7 +310,7 @@ fn response(status: u16, mut text: Zeroizing<String>) -> Response<Full<Bytes>> {
 /// Whether it makes sense to ask again: after 429 and 503, and not after 4xx.
 fn status_of(error: &ExchangeError) -> u16 {
     match error.class() {
-        Class::Permanent if error.code() == "argocd-repository-missing" => 404,
+        Class::Permanent if error.code() == MISSING => 404,
         Class::Permanent => 422,
         Class::Throttled => 429,
         Class::Transient | Class::Expired | Class::Source => 503,

@@ -10,10 +10,11 @@ use chancery_cluster::socket::SocketConfig;
 use chancery_exchange::ExchangeError;
 use chancery_exchange::agent::{Door, Place};
 use chancery_exchange::argocd::fields::{LABEL, RepositorySecret};
-use chancery_exchange::argocd::resolver::{Places, Repositories, Resolver};
+use chancery_exchange::argocd::resolver::{MISSING, Places, Repositories, Resolver};
 use chancery_exchange::argocd::{Endpoints, Settings};
 use chancery_exchange::cache::{Cache, CacheOptions};
 use chancery_exchange::error::{Class, Stage};
+use chancery_exchange::metrics::Metrics;
 use chancery_exchange::provider::aws::partition::operator_sts;
 use chancery_exchange::provider::azure::operator_authority;
 use chancery_exchange::provider::template::operator_server;
@@ -40,8 +41,7 @@ impl Repositories for Secrets {
     async fn read(&self, namespace: &str, name: &str) -> Result<RepositorySecret, ExchangeError> {
         assert_eq!(namespace, "argocd");
         self.0.lock().unwrap().get(name).cloned().ok_or_else(|| {
-            ExchangeError::new(Class::Permanent, Stage::Identity, "argocd-repository-missing")
-                .came("no such Secret")
+            ExchangeError::new(Class::Permanent, Stage::Identity, MISSING).came("no such Secret")
         })
     }
 }
@@ -53,6 +53,7 @@ struct World {
     entra: Fake,
     secrets: Arc<Secrets>,
     cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
     socket: PathBuf,
     stop: watch::Sender<bool>,
     _folder: tempfile::TempDir,
@@ -110,13 +111,14 @@ impl World {
             environment: Environment::given([]),
         };
         let resolver = Resolver::new(settings, places, runner(), Cache::new(CacheOptions::default()));
+        let metrics = resolver.metrics().clone();
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("resolver.sock");
         let config = SocketConfig { path: socket.clone(), group: None };
         let door = Door::open(&Place::Socket(config)).await.unwrap();
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(door.run(resolver, stopped));
-        Self { sts, ecr, server, entra, secrets, cluster, socket, stop, _folder: folder }
+        Self { sts, ecr, server, entra, secrets, cluster, metrics, socket, stop, _folder: folder }
     }
 
     fn secret(&self, name: &str, fields: &[(&str, &str)]) {
@@ -159,6 +161,8 @@ async fn a_01_a_repository_without_a_provider_is_as_it_was_and_nobody_is_asked()
     for (name, status) in [("nothing", 404), ("..%2fx", 422), ("a/b", 404), ("UPPER", 422)] {
         assert_eq!(world.ask(name).await.0, status, "{name}");
     }
+    let page = world.metrics.render().unwrap();
+    assert!(!page.contains("nothing"), "nobody is counted by asking for what does not exist: {page}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use e2e::cluster::API_AUDIENCE;
 use e2e::kube_apiserver::KubeApiserver;
 use e2e::process::{Process, READY, mortal};
 use e2e::scratch::Scratch;
-use e2e::{binary, token};
+use e2e::{binary, ports, token};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -77,6 +77,8 @@ pub async fn repositories_of_argo_cd_log_in_by_their_projects(
     let socket = dir.join("argocd.sock");
     let mut command = mortal(&binary::chancery()?);
     command.args(["exchange", "argocd", "--socket"]).arg(&socket).arg("--kubeconfig").arg(&kubeconfig);
+    let admin = ports::free_address()?;
+    command.args(["--admin-listen", &admin]);
     let mut resolver = Process::start("chancery exchange argocd", command, &dir.join("argocd.log"))?;
     resolver.ready(READY, async || UnixStream::connect(&socket).await.is_ok()).await?;
 
@@ -90,5 +92,19 @@ pub async fn repositories_of_argo_cd_log_in_by_their_projects(
     let refused = ask(&socket, "other").await?;
     ensure!(refused.get("code") == Some(&json!("cluster-forbidden")), "{refused}");
     ensure!(!resolver.log().contains(password), "{}", resolver.log());
+    ask(&socket, "zot").await?;
+    let page = reqwest::get(format!("http://{admin}/metrics")).await?.text().await?;
+    let of = |name: &str| format!(r#"{{kind="Secret",namespace="argocd",name="{name}",operation="login""#);
+    for line in [
+        format!("chancery_exchange_cache_misses_total{}}} 1", of("zot")),
+        format!("chancery_exchange_cache_hits_total{}}} 1", of("zot")),
+        format!(
+            r#"chancery_exchange_failures_total{},class="permanent",code="cluster-forbidden"}} 1"#,
+            of("other")
+        ),
+    ] {
+        ensure!(page.lines().any(|found| found == line), "{line} is not in {page}");
+    }
+    ensure!(!page.contains(password), "{page}");
     Ok(())
 }
