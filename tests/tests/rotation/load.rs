@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use e2e::kube_apiserver::KubeApiserver;
@@ -22,6 +22,9 @@ pub const AUDIENCE: &str = "vault";
 /// Kube-apiservers that are asked; whoever exchanges one of them waits for the requests under way, as a balancer that drains.
 pub type Servers = Arc<Vec<RwLock<KubeApiserver>>>;
 
+/// How long it may take at most to show every token once more.
+const AT_LAST: Duration = Duration::from_secs(120);
+
 /// How much is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
@@ -32,8 +35,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Three kube-apiservers make about fifty in a second. Tokens live for as long as kube-apiserver lets them, at least.
-    pub const FAST: Self = Self { pause: Duration::from_millis(60), lifetime: 600 };
+    /// Three kube-apiservers make more than fifty in a second. Tokens live for as long as kube-apiserver lets them, at least.
+    pub const FAST: Self = Self { pause: Duration::from_millis(50), lifetime: 600 };
 }
 
 /// What was counted.
@@ -43,7 +46,7 @@ pub struct Counts {
     pub signed: AtomicUsize,
     /// Questions to a kube-apiserver or relying party whether a token is good.
     pub verified: AtomicUsize,
-    tokens: std::sync::Mutex<Vec<String>>,
+    tokens: std::sync::Mutex<Vec<(Instant, String)>>,
     refused: std::sync::Mutex<Vec<String>>,
 }
 
@@ -56,7 +59,14 @@ impl Counts {
     /// How many keys have signed.
     pub fn keys(&self) -> usize {
         let tokens = self.tokens.lock().unwrap();
-        tokens.iter().filter_map(|token| token::kid(token).ok()).collect::<BTreeSet<_>>().len()
+        tokens.iter().filter_map(|(_, token)| token::kid(token).ok()).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The tokens that live for a while still.
+    fn living(&self, lifetime: Duration) -> Vec<String> {
+        let tokens = self.tokens.lock().unwrap();
+        let living = tokens.iter().filter(|(made, _)| made.elapsed() + AT_LAST < lifetime);
+        living.map(|(_, token)| token.clone()).collect()
     }
 
     fn judge(&self, who: &str, token: &str, verdict: Result<Verdict>) {
@@ -74,6 +84,7 @@ impl Counts {
 /// The load on one control plane.
 pub struct Load {
     pub counts: Arc<Counts>,
+    lifetime: Duration,
     servers: Servers,
     minted: Arc<Vec<Mutex<Minted>>>,
     ends: Arc<AtomicBool>,
@@ -111,7 +122,8 @@ impl Load {
             };
             minting.spawn(minter.run());
         }
-        Self { counts, servers, minted, ends, minting, verifying, relying_party }
+        let lifetime = Duration::from_secs(rate.lifetime);
+        Self { counts, lifetime, servers, minted, ends, minting, verifying, relying_party }
     }
 
     /// Leaves the kube-apiserver of a node alone, or no longer, and waits until no request of it is under way.
@@ -128,12 +140,12 @@ impl Load {
         .await
     }
 
-    /// Stops to ask for tokens, and shows every one to everybody once more: all of them live still.
+    /// Stops to ask for tokens, and shows every one that lives still to everybody once more. Gives those.
     pub async fn end(mut self) -> (Arc<Counts>, Vec<String>) {
         self.ends.store(true, Ordering::SeqCst);
         while self.minting.join_next().await.is_some() {}
         while self.verifying.join_next().await.is_some() {}
-        let tokens = Arc::new(self.counts.tokens.lock().unwrap().clone());
+        let tokens = Arc::new(self.counts.living(self.lifetime));
         let mut sweep = JoinSet::new();
         for number in 0..self.servers.len() {
             let (servers, tokens, counts) = (self.servers.clone(), tokens.clone(), self.counts.clone());
@@ -203,7 +215,7 @@ impl Minter {
                 Ok(token) => {
                     minted.tokens += 1;
                     counts.signed.fetch_add(1, Ordering::Relaxed);
-                    counts.tokens.lock().unwrap().push(token.clone());
+                    counts.tokens.lock().unwrap().push((Instant::now(), token.clone()));
                     readers.iter().for_each(|reader| _ = reader.send(token.clone()));
                 }
                 Err(error) => {

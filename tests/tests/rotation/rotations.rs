@@ -34,12 +34,16 @@ async fn keys_are_rotated_under_load_and_no_live_token_is_refused() -> Result<()
     let relying_party = TokenVerifier::start("go-oidc", &stage.issuer_url(), AUDIENCE, ca).await?;
     let servers = std::mem::take(&mut stage.servers).into_iter().map(RwLock::new).collect::<Vec<_>>();
     let load = Load::begin(Arc::new(servers), relying_party, Rate::FAST);
+    let begun = Instant::now();
 
     for number in 1..=rotations.max(FEWEST) - 2 {
         stage.standby(3).await?;
         stage.rotate().await?;
         say(&format!("rotation {number} done after {:.0?}", started.elapsed()));
     }
+    let signed = load.counts.signed.load(Ordering::Relaxed);
+    let rate = f64::from(u32::try_from(signed)?) / begun.elapsed().as_secs_f64();
+    say(&format!("{signed} tokens so far, {rate:.0} a second"));
     frozen(&mut stage, &load).await?;
     say(&format!("a rotation around a frozen signer done after {:.0?}", started.elapsed()));
     killed(&mut stage, &load).await?;
@@ -63,8 +67,9 @@ async fn keys_are_rotated_under_load_and_no_live_token_is_refused() -> Result<()
         stage.logs()
     );
     ensure!(
-        signed == tokens.len() && signed > 100 && verified == signed * 8,
-        "{signed} signed, {verified} verified"
+        signed > 100 && tokens.len() > 100 && verified == (signed + tokens.len()) * 4,
+        "{signed} signed, {} live, {verified} verified",
+        tokens.len()
     );
     revoked(&stage).await
 }
