@@ -62,11 +62,19 @@ fn render(scene: &Scene<'_>) -> Parts {
     if scene.is_new() { new_cluster(scene, parts) } else { change(scene, parts) }
 }
 
+/// Whether `extraArgs` is a list of names and values.
+fn is_list(scene: &Scene<'_>) -> bool {
+    scene.form.since >= V1BETA4
+}
+
+fn api_version(scene: &Scene<'_>) -> &'static str {
+    if is_list(scene) { "v1beta4" } else { "v1beta3" }
+}
+
 fn cluster_configuration(scene: &Scene<'_>) -> String {
-    let is_list = scene.form.since >= V1BETA4;
-    let version = if is_list { "v1beta4" } else { "v1beta3" };
+    let version = api_version(scene);
     let flags = scene.state.single_flags();
-    let flags = if is_list { name_value_list(&flags, 2) } else { mapping(&flags, 4) };
+    let flags = if is_list(scene) { name_value_list(&flags, 2) } else { mapping(&flags, 4) };
     let mut text = format!(
         "# Merge into the configuration that kubeadm reads. kubeadm adds the two key file flags itself.
 apiVersion: kubeadm.k8s.io/{version}
@@ -116,6 +124,12 @@ fn new_cluster(scene: &Scene<'_>, parts: Parts) -> Parts {
 fn change(scene: &Scene<'_>, parts: Parts) -> Parts {
     let commands = install(scene);
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    // Beside --config kubeadm takes no --patches (`can not mix '--config' with arguments`). Patches that others have put
+    // into the folder are kept in every phase.
+    let patches = format!(
+        "printf '%s\\n' --- 'apiVersion: kubeadm.k8s.io/{}' 'kind: InitConfiguration' 'patches: {{ directory: {DIRECTORY} }}' >>kubeadm.yaml",
+        api_version(scene)
+    );
     let parts = parts
         .step_if(!commands.is_empty(), "On every control-plane node", &commands)
         .step(
@@ -126,7 +140,8 @@ fn change(scene: &Scene<'_>, parts: Parts) -> Parts {
             "On every control-plane node, one after the other: write the manifest, from which kubelet restarts kube-apiserver, and go on when it is ready",
             &[
                 "kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' >kubeadm.yaml",
-                "kubeadm init phase control-plane apiserver --config kubeadm.yaml --patches /etc/kubernetes/patches",
+                &patches,
+                "kubeadm init phase control-plane apiserver --config kubeadm.yaml",
                 "kubectl get --raw /readyz",
             ],
         );

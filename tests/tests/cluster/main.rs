@@ -6,6 +6,7 @@ mod canary;
 mod cells;
 mod election;
 mod exports;
+mod kubeadm;
 mod lost;
 mod manifests;
 mod migration;

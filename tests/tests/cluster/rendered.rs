@@ -51,14 +51,14 @@ fn is_impossible(name: &str, phase: &str) -> bool {
 
 /// The flags of an issuer, as kube-apiserver gets them. Audiences that are not set follow the issuers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Flags {
+pub struct Flags {
     issuers: Vec<String>,
     jwks_uri: Option<String>,
     audiences: Vec<String>,
 }
 
 impl Flags {
-    fn of(flags: &[(String, String)]) -> Self {
+    pub fn of(flags: &[(String, String)]) -> Self {
         let values = |name: &str| {
             let own = flags.iter().filter(|(its, _)| its == name);
             own.map(|(_, value)| value.clone()).collect::<Vec<_>>()
@@ -73,14 +73,14 @@ impl Flags {
 /// The keys of a phase, by id: who signs, and all that are accepted.
 type KeyIds = Vec<String>;
 
-struct Keys {
-    old: KeyFile,
-    new: KeyFile,
+pub struct Keys {
+    pub old: KeyFile,
+    pub new: KeyFile,
     _dir: Scratch,
 }
 
 impl Keys {
-    fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let dir = Scratch::new("keys")?;
         Ok(Self { old: KeyFile::new(&dir, "old")?, new: KeyFile::new(&dir, "new")?, _dir: dir })
     }
@@ -91,7 +91,7 @@ impl Keys {
 }
 
 /// What the command says: one JSON document, or nothing where it refuses with a remedy.
-async fn render(
+pub async fn render(
     keys: &Keys,
     (name, version, changes_key): (&str, &str, bool),
     phase: &str,
@@ -118,13 +118,20 @@ fn pair(argument: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn text(value: &Value) -> Result<&str> {
+pub fn text(value: &Value) -> Result<&str> {
     value.as_str().with_context(|| format!("no text: {value}"))
 }
 
-fn listed(value: &Value) -> Result<Vec<(String, String)>> {
+pub fn listed(value: &Value) -> Result<Vec<(String, String)>> {
     let list = value.as_array().with_context(|| format!("no list: {value}"))?;
     list.iter().map(|argument| pair(text(argument)?)).collect()
+}
+
+/// The flags that are said.
+pub fn said(rendered: &Value) -> Result<Flags> {
+    let flags = rendered["flags"].as_array().context("no flags")?.iter();
+    let flags = flags.map(|flag| Ok((text(&flag["name"])?.to_owned(), text(&flag["value"])?.to_owned())));
+    Ok(Flags::of(&flags.collect::<Result<Vec<_>>>()?))
 }
 
 /// The flags out of the files, where those are plain flags; what a running kind node makes of its script.
@@ -179,14 +186,9 @@ async fn flag_sets(keys: &Keys) -> Result<BTreeMap<Flags, (KeyIds, Vec<String>)>
     for distribution in DISTRIBUTIONS {
         for phase in ["new", "accept", "switch", "wait", "drop"] {
             let Some(rendered) = render(keys, distribution, phase).await? else { continue };
-            let flags = rendered["flags"].as_array().context("no flags")?;
-            let flags: Vec<(String, String)> = flags
-                .iter()
-                .map(|flag| Ok((text(&flag["name"])?.to_owned(), text(&flag["value"])?.to_owned())))
-                .collect::<Result<_>>()?;
-            let set = Flags::of(&flags);
+            let set = said(&rendered)?;
             if let Some(written) = written(distribution.0, &rendered)? {
-                ensure!(Flags::of(&written) == set, "{distribution:?} {phase}: {written:?}, said {flags:?}");
+                ensure!(Flags::of(&written) == set, "{distribution:?} {phase}: {written:?}, said {set:?}");
             }
             let ids = rendered["verifyingKeys"].as_array().into_iter().flatten();
             let ids: KeyIds = ids.map(|id| Ok(text(id)?.to_owned())).collect::<Result<_>>()?;
