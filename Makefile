@@ -10,13 +10,15 @@ DEMO := -p chancery --no-default-features --features demo
 
 # What the cluster runs: every target and source, and nothing that reads a private signing key.
 SERVICE := -p chancery --no-default-features --features service
+# What speaks to kube-apiserver, and runs on an older one as well.
+OLDER := --test signer --test cluster
 # What signs, beside a kube-apiserver: private keys, and no target, source or cloud.
 SIGNER := -p chancery --no-default-features --features signer
 # The workload's end: no SDK of a cloud.
 EXCHANGE := -p chancery --no-default-features --features exchange
 TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
-.PHONY: demo prerequisites test servers soak check bench dist
+.PHONY: demo prerequisites test servers soak check bench dist image
 
 demo: ## the whole loop on this machine, until Ctrl-C
 	@echo 'building; from empty caches this takes about four minutes on two cores' >&2
@@ -32,8 +34,11 @@ prerequisites: ## says what of the programs that the tests need is missing
 test: prerequisites servers ## every test, on real servers
 	tests/suites $$(tests/servers/install --features)
 
-soak: ## takes each rule of what is published, and of what machines are made from, away and says which test notices; then changes what others write, a minute for each reader
+soak: ## takes each rule away and says which test notices; suites on an older Kubernetes; 20 rotations; what others write changed at random
 	core/tests/histories/removed_rules
+	tests/servers/install kube-apiserver-1.33
+	CHANCERY_KUBE_APISERVER=kube-apiserver-1.33 cargo test --workspace $$(tests/servers/install --features) $(OLDER)
+	CHANCERY_ROTATIONS=20 cargo test --workspace $$(tests/servers/install --features) --test rotation -- --nocapture under_load
 	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
@@ -51,6 +56,9 @@ check: $(DENY) ## format, lints, floors, dependency policy, docs
 
 bench: dist ## ratios against nginx and openssl, memory, latencies; one run, printed
 	bench/run
+
+image: ## container images of the service and the signer, in dist/image: layouts, archives, parts, provenance
+	image/build
 
 # The whole tool comes last: it is what lies in cargo's folder afterwards.
 dist: ## what ships, in dist/: the tool, the service for the cluster, the signer, man pages, completions

@@ -21,6 +21,15 @@ pub const API_AUDIENCE: &str = "https://kubernetes.default.svc";
 /// Prefix of the user names that come from a trusted issuer.
 pub const USERNAME_PREFIX: &str = "oidc:";
 
+/// Names another of the servers in `tests/servers` to run suites on: an older Kubernetes, for `make soak`.
+const PROGRAM: &str = "CHANCERY_KUBE_APISERVER";
+const NEWEST: &str = "kube-apiserver";
+
+/// The kube-apiserver that is run, by its name in `tests/servers`.
+pub fn program() -> String {
+    std::env::var(PROGRAM).unwrap_or_else(|_| NEWEST.to_owned())
+}
+
 /// The settings that all replicas of one control plane share.
 #[derive(Clone, Debug)]
 pub struct Cluster {
@@ -164,7 +173,12 @@ impl Cluster {
                 flags.push(("service-account-signing-key-file", path(key)));
                 flags.extend(keys.iter().map(|key| ("service-account-key-file", path(key))));
             }
-            Signing::Endpoint(socket) => flags.push(("service-account-signing-endpoint", path(socket))),
+            Signing::Endpoint(socket) => {
+                flags.push(("service-account-signing-endpoint", path(socket)));
+                if is_older() {
+                    flags.push(("feature-gates", "ExternalServiceAccountTokenSigner=true".to_owned()));
+                }
+            }
         }
         flags.extend(self.jwks_uri.clone().map(|uri| ("service-account-jwks-uri", uri)));
         if let Some(longest) = self.max_token_expiration {
@@ -184,11 +198,18 @@ impl Cluster {
     }
 }
 
+/// Whether it is older than 1.34, which has the external signer by itself and knows the configuration as `v1`
+/// (<https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>).
+fn is_older() -> bool {
+    program() != NEWEST
+}
+
 fn authentication_configuration(issuer: &TrustedIssuer) -> Value {
     // Required with several audiences, refused with one.
     let policy = if issuer.audiences.len() > 1 { "MatchAny" } else { "" };
+    let version = if is_older() { "v1beta1" } else { "v1" };
     json!({
-        "apiVersion": "apiserver.config.k8s.io/v1",
+        "apiVersion": format!("apiserver.config.k8s.io/{version}"),
         "kind": "AuthenticationConfiguration",
         "jwt": [{
             "issuer": {
