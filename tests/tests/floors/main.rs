@@ -12,6 +12,7 @@
 
 mod builds;
 mod circles;
+mod image;
 mod sources;
 mod tokens;
 mod waits;
