@@ -7,7 +7,7 @@ pub(crate) mod destination;
 mod documents;
 mod export;
 mod import;
-mod input;
+pub mod input;
 mod inspect;
 mod interruption;
 mod make;

@@ -12,6 +12,8 @@ use clap::{Parser, Subcommand};
 
 use output::complain;
 
+#[cfg(feature = "bootstrap")]
+mod bootstrap;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(feature = "issuer")]
@@ -72,6 +74,10 @@ enum Command {
     /// Write what a distribution is told of its issuer, for a new cluster or a phase of a change, offline
     #[cfg(feature = "keygen")]
     Render(Box<render::Args>),
+    /// Bring a cluster's issuer up from one file: key, documents, trust, control plane, first tokens, add-on
+    #[cfg(feature = "bootstrap")]
+    #[command(subcommand)]
+    Bootstrap(bootstrap::Command),
     /// Hold an issuer URL and keys against what relying parties accept, offline
     Lint(lint::Args),
     /// Publish documents to a target from a pipeline
@@ -130,6 +136,8 @@ fn main() -> ExitCode {
         Command::Keygen(command) => keygen::run(command),
         #[cfg(feature = "keygen")]
         Command::Render(args) => render::run(&args),
+        #[cfg(feature = "bootstrap")]
+        Command::Bootstrap(command) => bootstrap::run(command, logs),
         Command::Lint(args) => lint::run(args),
         #[cfg(feature = "publish")]
         Command::Publish(command) => publish::run(*command, logs),

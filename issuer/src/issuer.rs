@@ -27,7 +27,7 @@ use crate::visibility::{Keeper, ObservationEvent};
 mod watchers;
 mod writers;
 
-pub(crate) use watchers::verifier;
+pub use watchers::verifier;
 #[cfg(feature = "kube")]
 pub(crate) use watchers::verifier_of;
 

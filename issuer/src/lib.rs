@@ -43,3 +43,4 @@ pub mod visibility;
 
 pub use chancery_cluster::backoff;
 pub(crate) use chancery_cluster::error_chain;
+pub use issuer::verifier as outside_verifier;

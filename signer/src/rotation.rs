@@ -69,7 +69,7 @@ pub use canary::config::{
     ApiServerConfig, CanaryConfig, CanaryConfigError, CanaryPlace, OidcConfig, ServiceAccountConfig,
     StsConfig,
 };
-pub use canary::{Canaries, CanaryError};
+pub use canary::{Canaries, CanaryError, FirstTokens};
 pub use census::{Census, CensusConfig, CopiedToken, Counter as TokenCounter};
 #[cfg(feature = "kube")]
 pub use census::{CensusError, count_cluster};

@@ -24,11 +24,8 @@ pub const USERNAME_PREFIX: &str = "oidc:";
 /// Names another of the servers in `tests/servers` to run suites on: an older Kubernetes, for `make soak`.
 const PROGRAM: &str = "CHANCERY_KUBE_APISERVER";
 const NEWEST: &str = "kube-apiserver";
-
-/// The kube-apiserver that is run, by its name in `tests/servers`.
-pub fn program() -> String {
-    std::env::var(PROGRAM).unwrap_or_else(|_| NEWEST.to_owned())
-}
+/// Kubernetes 1.33, which `make soak` builds.
+pub const KUBERNETES_1_33: &str = "kube-apiserver-1.33";
 
 /// The settings that all replicas of one control plane share.
 #[derive(Clone, Debug)]
@@ -41,6 +38,7 @@ pub struct Cluster {
     api_audiences: Vec<String>,
     max_token_expiration: Option<Duration>,
     trusts: Option<TrustedIssuer>,
+    program: String,
     files: Arc<Files>,
 }
 
@@ -87,6 +85,7 @@ impl Cluster {
             api_audiences: vec![API_AUDIENCE.to_owned()],
             max_token_expiration: None,
             trusts: None,
+            program: std::env::var(PROGRAM).unwrap_or_else(|_| NEWEST.to_owned()),
             files: Arc::new(Files { dir, authority, certificate }),
         })
     }
@@ -175,7 +174,7 @@ impl Cluster {
             }
             Signing::Endpoint(socket) => {
                 flags.push(("service-account-signing-endpoint", path(socket)));
-                if is_older() {
+                if self.is_older() {
                     flags.push(("feature-gates", "ExternalServiceAccountTokenSigner=true".to_owned()));
                 }
             }
@@ -185,11 +184,28 @@ impl Cluster {
             flags.push(("service-account-max-token-expiration", format!("{}s", longest.as_secs())));
         }
         if let Some(issuer) = &self.trusts {
-            let configuration = authentication_configuration(issuer).to_string();
+            let configuration = authentication_configuration(issuer, self.is_older()).to_string();
             let file = dir.write("authentication.yaml", configuration)?;
             flags.push(("authentication-config", path(&file)));
         }
         Ok(flags.into_iter().map(|(flag, value)| format!("--{flag}={value}")).collect())
+    }
+
+    /// Runs another kube-apiserver, by its name in `tests/servers`.
+    #[must_use]
+    pub fn on(self, program: &str) -> Self {
+        Self { program: program.to_owned(), ..self }
+    }
+
+    /// The kube-apiserver that is run, by its name in `tests/servers`.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Whether it is older than 1.34, which has the external signer by itself and knows the configuration as `v1`
+    /// (<https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>).
+    fn is_older(&self) -> bool {
+        self.program != NEWEST
     }
 
     /// A folder that lives as long as the last value that describes this cluster.
@@ -198,16 +214,10 @@ impl Cluster {
     }
 }
 
-/// Whether it is older than 1.34, which has the external signer by itself and knows the configuration as `v1`
-/// (<https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>).
-fn is_older() -> bool {
-    program() != NEWEST
-}
-
-fn authentication_configuration(issuer: &TrustedIssuer) -> Value {
+fn authentication_configuration(issuer: &TrustedIssuer, is_older: bool) -> Value {
     // Required with several audiences, refused with one.
     let policy = if issuer.audiences.len() > 1 { "MatchAny" } else { "" };
-    let version = if is_older() { "v1beta1" } else { "v1" };
+    let version = if is_older { "v1beta1" } else { "v1" };
     json!({
         "apiVersion": format!("apiserver.config.k8s.io/{version}"),
         "kind": "AuthenticationConfiguration",

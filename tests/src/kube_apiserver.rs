@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::process::{Process, READY, mortal};
 use crate::relying_party::{Refusal, Verdict};
 use crate::scratch::Scratch;
@@ -239,12 +239,12 @@ impl KubeApiserver {
     }
 }
 
-fn command(of: &Cluster, dir: &Scratch, port: u16) -> Result<Command> {
+fn command(cluster: &Cluster, dir: &Scratch, port: u16) -> Result<Command> {
     let tokens = dir.write("tokens.csv", format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n"))?;
-    let mut command = mortal(&binary::server(&cluster::program())?);
+    let mut command = mortal(&binary::server(cluster.program())?);
     // Its heap is small while it starts, so that a third of that work would be collecting garbage.
     command.env("GOGC", "400");
-    command.args(of.arguments(dir)?);
+    command.args(cluster.arguments(dir)?);
     command.arg(format!("--secure-port={port}"));
     command.arg(format!("--token-auth-file={}", tokens.display()));
     command.arg(format!("--cert-dir={}", dir.join("certs").display()));

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::wait;
+
 /// How long a server may take to answer: many that start at once on two cores take a minute.
 pub const READY: Duration = Duration::from_secs(180);
 
@@ -76,6 +78,12 @@ impl Process {
         let pid =
             i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a child without id")?;
         kill_process(pid, signal).with_context(|| format!("signal {}", self.name))
+    }
+
+    /// Stops it by SIGSTOP, and returns when all of it stands still: until then it may answer. SIGCONT has it go on.
+    pub async fn freeze(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        wait::until("all of it to stand still", async || is_stopped(self.id())).await
     }
 
     /// Waits for the program to end by itself.
@@ -166,4 +174,12 @@ pub fn mortal(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
+}
+
+/// Whether no thread of a process runs, after SIGSTOP.
+fn is_stopped(pid: u32) -> Result<bool> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))?;
+    let states = threads.map(|thread| Ok(fs::read_to_string(thread?.path().join("status"))?));
+    let states = states.collect::<Result<Vec<String>>>()?;
+    Ok(states.iter().all(|state| state.lines().any(|line| line.starts_with("State:\tT"))))
 }

@@ -165,7 +165,10 @@ fn views(targets: &[Spanned<PublishedTarget>]) -> Vec<OutsideView> {
 }
 
 /// Reads an issuer as its configuration says that relying parties do.
-pub(crate) fn verifier(config: &IssuerConfig) -> Result<Verifier, String> {
+///
+/// # Errors
+/// What of `verify` cannot be used, in words.
+pub fn verifier(config: &IssuerConfig) -> Result<Verifier, String> {
     verifier_of(&config.verify, &[&config.url])
 }
 

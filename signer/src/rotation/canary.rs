@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `config` | who is asked, as a policy names it |
 //! | `waiting` | who has said what, and who is asked now |
+//! | `first_tokens` | the same once, before a cluster depends on its first key |
 //! | `token` | the token |
 //! | `api_server` | kube-apiservers (feature `kube`) |
 //! | `outside` | STS and any other verifier over HTTP (feature `canaries`) |
@@ -31,7 +32,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use self::config::CanaryPlace;
+pub use self::first_tokens::FirstTokens;
+
+use self::config::{CanaryConfig, CanaryPlace};
 use self::token::{CanaryToken, Claims};
 use self::waiting::Waiting;
 use super::config::RotationConfig;
@@ -42,6 +45,7 @@ use crate::vault::KeyVault;
 #[cfg(feature = "kube")]
 mod api_server;
 pub(super) mod config;
+mod first_tokens;
 #[cfg(feature = "canaries")]
 mod outside;
 mod token;
@@ -106,14 +110,7 @@ impl Canaries {
     /// # Errors
     /// Which of them cannot be asked by what is said of it.
     pub async fn open(config: &RotationConfig, vault: Arc<dyn KeyVault>) -> Result<Self, CanaryError> {
-        let mut parties = BTreeMap::new();
-        for canary in &config.canaries {
-            let of = |problem| CanaryError { name: canary.name.clone(), problem };
-            let place = canary.place().map_err(|error| of(error.to_string()))?;
-            let asker = asker(place, &config.base).await.map_err(|error| of(error_chain(error.as_ref())))?;
-            let party = Party { audience: canary.audience.clone(), subject: canary.subject(), asker };
-            parties.insert(canary.name.clone(), Arc::new(party));
-        }
+        let parties: BTreeMap<_, _> = open_all(&config.canaries, &config.base).await?.into_iter().collect();
         let names = parties.keys().cloned().collect();
         let about = Arc::new(About { issuer: config.issuer.clone(), vault });
         Ok(Self { about, parties, waiting: Waiting::new(names, config.look), asking: None })
@@ -192,27 +189,14 @@ impl Round {
         if parties.is_empty() {
             return;
         }
-        let key = self.key().await.map(Arc::new);
-        let mut asking = JoinSet::new();
-        for (name, party) in parties {
-            let (said, about, key, lifetime) =
-                (self.said.clone(), self.about.clone(), key.clone(), self.lifetime);
-            asking.spawn(async move {
-                let answer = match key {
-                    Ok(key) => {
-                        timeout(LIMIT, party.answer(&about.issuer, key, lifetime)).await.unwrap_or_else(
-                            |_| CanaryAnswer::Silent(format!("no answer within {} s", LIMIT.as_secs())),
-                        )
-                    }
-                    Err(why) => CanaryAnswer::Silent(why),
-                };
-                // Nobody may wait for it any more.
-                _ = said.send((name, answer));
-            });
+        match self.key().await {
+            Ok(key) => ask_all(parties, key, (&self.about.issuer, self.lifetime), &self.said).await,
+            Err(why) => {
+                for (name, _) in parties {
+                    _ = self.said.send((name, CanaryAnswer::Silent(why.clone())));
+                }
+            }
         }
-        // The private half goes with the last token that is signed.
-        drop(key);
-        while asking.join_next().await.is_some() {}
     }
 
     async fn key(&self) -> Result<ActiveKey, String> {
@@ -221,6 +205,42 @@ impl Round {
             opened.map_err(|error| format!("{} cannot be opened: {}", self.kid, error_chain(&error)))?;
         ActiveKey::new(opened.into_signing_key()).map_err(|error| error_chain(&error))
     }
+}
+
+/// Opens what a policy names, in its order.
+async fn open_all(canaries: &[CanaryConfig], base: &Path) -> Result<Vec<(String, Arc<Party>)>, CanaryError> {
+    let mut parties = Vec::new();
+    for canary in canaries {
+        let of = |problem| CanaryError { name: canary.name.clone(), problem };
+        let place = canary.place().map_err(|error| of(error.to_string()))?;
+        let asker = asker(place, base).await.map_err(|error| of(error_chain(error.as_ref())))?;
+        let party = Party { audience: canary.audience.clone(), subject: canary.subject(), asker };
+        parties.push((canary.name.clone(), Arc::new(party)));
+    }
+    Ok(parties)
+}
+
+/// Shows each party a token of its own, all at once.
+async fn ask_all(
+    parties: Vec<(String, Arc<Party>)>,
+    key: ActiveKey,
+    (issuer, lifetime): (&IssuerUrl, Duration),
+    said: &UnboundedSender<(String, CanaryAnswer)>,
+) {
+    let key = Arc::new(key);
+    let mut asking = JoinSet::new();
+    for (name, party) in parties {
+        let (said, issuer, key) = (said.clone(), issuer.clone(), key.clone());
+        asking.spawn(async move {
+            let silent = |_| CanaryAnswer::Silent(format!("no answer within {} s", LIMIT.as_secs()));
+            let answer = timeout(LIMIT, party.answer(&issuer, key, lifetime)).await.unwrap_or_else(silent);
+            // Nobody may wait for it any more.
+            _ = said.send((name, answer));
+        });
+    }
+    // The private half goes with the last token that is signed.
+    drop(key);
+    while asking.join_next().await.is_some() {}
 }
 
 impl Party {

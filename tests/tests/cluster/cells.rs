@@ -93,7 +93,7 @@ async fn an_api_server_that_hangs_is_given_up() -> Result<()> {
     let cell = cell(&bench, "https://id.example").await?;
     let Swap::Swapped(version) = cell.swap(&notes("one"), None).await? else { bail!("lost") };
     // It still takes connections, as one behind a broken disk does, and says nothing on any.
-    bench.server.process().signal(Signal::STOP)?;
+    bench.server.process().freeze().await?;
     let given_up = timeout(SOON, cell.swap(&notes("two"), Some(&version))).await.context("it waits")?;
     assert!(matches!(given_up, Err(CellError::Refused { .. })), "{given_up:?}");
     bench.server.process().signal(Signal::CONT)?;

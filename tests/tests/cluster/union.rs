@@ -129,7 +129,7 @@ async fn nothing_is_shown_before_every_replica_was_read() -> Result<()> {
     let mut stage = Stage::new().await?;
     // Nothing is recorded: a pod without a volume starts so each time.
     stage.site.config.as_object_mut().context("no configuration")?.remove("state");
-    stage.second.process().signal(Signal::STOP)?;
+    stage.second.process().freeze().await?;
     let (site, url) = (&stage.site, stage.site.url(ISSUER));
     let service = site.start()?;
     let labels = [("issuer", url.as_str()), ("source", stage.first.url())];

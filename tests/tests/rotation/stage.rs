@@ -133,8 +133,7 @@ impl Stage {
         let lock = self.dir.join("ring/.chancery.lock");
         let signer = self.signers[number].process();
         wait::until("a moment in which the signer holds no lock", async || {
-            signer.signal(Signal::STOP)?;
-            wait::until("all of it to stand still", async || is_stopped(signer.id())).await?;
+            signer.freeze().await?;
             let file = std::fs::File::open(&lock)?;
             // Others may hold it for milliseconds.
             for _ in 0..20 {
@@ -273,12 +272,4 @@ pub fn trial(site: &Site, own: &[Value]) -> Value {
         policy[field] = value.clone();
     }
     policy
-}
-
-/// Whether no thread of a process runs, after SIGSTOP.
-fn is_stopped(pid: u32) -> Result<bool> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))?;
-    let states = threads.map(|thread| Ok(std::fs::read_to_string(thread?.path().join("status"))?));
-    let states = states.collect::<Result<Vec<String>>>()?;
-    Ok(states.iter().all(|state| state.lines().any(|line| line.starts_with("State:\tT"))))
 }

@@ -2,4 +2,5 @@
 
 mod aws;
 mod azure;
+mod bootstrap;
 mod gcp;

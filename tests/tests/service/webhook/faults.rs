@@ -104,7 +104,7 @@ pub async fn whoever_takes_too_long_is_not_waited_for(
     webhook: &Webhook,
 ) -> Result<()> {
     waiting(cluster, 1).await?;
-    webhook.process.signal(Signal::STOP)?;
+    webhook.process.freeze().await?;
     is_served(cluster, "app", false).await?;
     labelled_is_kept_out(cluster).await?;
     webhook.process.signal(Signal::CONT)?;
