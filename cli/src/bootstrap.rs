@@ -67,7 +67,7 @@ pub fn run(command: Command, logs: Logs) -> anyhow::Result<ExitCode> {
         Command::Apply(args) => (args.common, Mode::Apply, args.wait),
     };
     let file = BootstrapFile::read(&args.file)?;
-    let steps = Steps { file, is_done: mode == Mode::Apply, wait: Duration::from_secs(wait) };
+    let steps = Steps { file, applies: mode == Mode::Apply, wait: Duration::from_secs(wait) };
     block_on(2, carry_out(&steps, mode, args.json))
 }
 
@@ -82,7 +82,7 @@ async fn carry_out(steps: &Steps, mode: Mode, as_json: bool) -> anyhow::Result<E
                 _ = print_json(&all);
             }
         })?;
-        is_finished &= outcome.to_do.is_empty();
+        is_finished &= outcome.changes.is_empty();
         if as_json {
             all.push(to_json(step.name(), &outcome));
         } else {
@@ -96,12 +96,12 @@ async fn carry_out(steps: &Steps, mode: Mode, as_json: bool) -> anyhow::Result<E
 }
 
 fn to_text(name: &str, outcome: &Outcome, mode: Mode) -> String {
-    let mut text = match (&outcome.to_do.is_empty(), mode) {
+    let mut text = match (&outcome.changes.is_empty(), mode) {
         (true, _) => format!("{name:16}{}\n", outcome.stands),
         (false, Mode::Apply) => format!("{name:16}done\n"),
         (false, _) => format!("{name:16}to do\n"),
     };
-    for line in &outcome.to_do {
+    for line in &outcome.changes {
         text.push_str(&format!("  {line}\n"));
     }
     if mode == Mode::DryRun {
@@ -118,7 +118,7 @@ fn to_json(name: &str, outcome: &Outcome) -> Value {
     json!({
         "step": name,
         "stands": outcome.stands,
-        "done": outcome.to_do,
+        "changes": outcome.changes,
         "files": contents.collect::<Vec<_>>(),
     })
 }

@@ -67,9 +67,9 @@ impl Step {
 /// What came of a step.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was done, or is to be done; nothing where all is as it should be.
-    pub to_do: Vec<String>,
-    /// How it stands where nothing is to be done.
+    /// What was changed, or is to be; nothing where all is as it should be.
+    pub changes: Vec<String>,
+    /// How it stands where nothing is to be changed.
     pub stands: String,
     /// Files that were written, or are to be.
     pub contents: Vec<(String, String)>,
@@ -80,8 +80,8 @@ impl Outcome {
         Self { stands: how.into(), ..Self::default() }
     }
 
-    fn to_do(what: impl Into<String>) -> Self {
-        Self { to_do: vec![what.into()], ..Self::default() }
+    fn change(what: impl Into<String>) -> Self {
+        Self { changes: vec![what.into()], ..Self::default() }
     }
 }
 
@@ -89,7 +89,7 @@ impl Outcome {
 pub struct Steps {
     pub file: BootstrapFile,
     /// Whether what is missing is done.
-    pub is_done: bool,
+    pub applies: bool,
     /// For how long documents may take until they are visible.
     pub wait: Duration,
 }
@@ -110,7 +110,7 @@ impl Steps {
     /// A pair that is there is taken as it is, and so is a public half whose private one is elsewhere.
     fn keys(&self) -> anyhow::Result<Outcome> {
         let paths = self.file.key_pair();
-        if self.is_done {
+        if self.applies {
             settle(&[paths.private.clone(), paths.public.clone()])?;
         }
         if let Some(key) = self.file.public_key()? {
@@ -125,13 +125,13 @@ impl Steps {
         );
         let spec = self.file.algorithm()?;
         let pair = format!("{} and {}", paths.private.display(), paths.public.display());
-        if !self.is_done {
-            return Ok(Outcome::to_do(format!("make {pair}, {spec}")));
+        if !self.applies {
+            return Ok(Outcome::change(format!("make {pair}, {spec}")));
         }
         make_folder(paths.private.parent(), 0o700)?;
         let key = PrivateKey::generate(spec)?;
         key_pair::write(&key, &paths, None, Existing::Keep)?;
-        Ok(Outcome::to_do(format!("made {pair}, {spec}: {}", key.public_key().key_id())))
+        Ok(Outcome::change(format!("made {pair}, {spec}: {}", key.public_key().key_id())))
     }
 
     /// The private half, if it is here; another one's is refused.
@@ -164,12 +164,12 @@ impl Steps {
             return Ok(Outcome::stands(path.display().to_string()));
         }
         let what = format!("{}, by which the add-on will know these documents for its own", path.display());
-        if !self.is_done {
-            return Ok(Outcome::to_do(format!("make {what}")));
+        if !self.applies {
+            return Ok(Outcome::change(format!("make {what}")));
         }
         let content = Zeroizing::new(format!("{}\n", random_writer_key().to_secret_text()).into_bytes());
         chancery_files::place(&[NewFile::private(path, content)], Existing::Keep)?;
-        Ok(Outcome::to_do(format!("made {what}")))
+        Ok(Outcome::change(format!("made {what}")))
     }
 
     /// Documents at targets, keys at sinks, registrations at clouds.
@@ -180,7 +180,7 @@ impl Steps {
             let issuer = entry(&config.issuers)?;
             let (targets, sinks, trusts) =
                 (issuer.targets.len(), issuer.sinks.len(), issuer.registrations.len());
-            return Ok(Outcome::to_do(format!(
+            return Ok(Outcome::change(format!(
                 "with the key: documents at {targets} targets, keys at {sinks} sinks, {trusts} registrations"
             )));
         }
@@ -188,7 +188,7 @@ impl Steps {
         if let Some(problem) = restoration.unread.first() {
             bail!("{problem}");
         }
-        let steps = match self.is_done {
+        let steps = match self.applies {
             true => restoration.carry_out(&config, &path).await?,
             false => restoration.plan().await,
         };
@@ -198,7 +198,7 @@ impl Steps {
         let mut failed = Vec::new();
         for Published { place, result } in steps {
             match result {
-                Ok(done) => outcome.to_do.extend(done.into_iter().map(|done| format!("{place}: {done}"))),
+                Ok(done) => outcome.changes.extend(done.into_iter().map(|done| format!("{place}: {done}"))),
                 Err(problem) => failed.push(format!("{place}: {problem}")),
             }
         }
@@ -213,7 +213,7 @@ impl Steps {
             return Ok(Outcome::stands("not looked at: `verify.enabled` is false"));
         }
         let Some(key) = self.file.public_key()? else {
-            return Ok(Outcome::to_do(format!("read {} as a relying party, with the key", issuer.url)));
+            return Ok(Outcome::change(format!("read {} as a relying party, with the key", issuer.url)));
         };
         let verifier = outside_verifier(issuer).map_err(|problem| anyhow!(problem))?;
         let expectation = Expectation::of_keys([key.key_id().clone()]);
@@ -224,8 +224,8 @@ impl Steps {
                 return Ok(Outcome::stands(format!("{} at {}", key.key_id(), issuer.url)));
             }
             let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-            if !self.is_done {
-                return Ok(Outcome::to_do(format!("not visible yet: {}", findings.join("; "))));
+            if !self.applies {
+                return Ok(Outcome::change(format!("not visible yet: {}", findings.join("; "))));
             }
             ensure!(
                 started.elapsed() < self.wait,
@@ -240,7 +240,7 @@ impl Steps {
 
     fn control_plane(&self) -> anyhow::Result<Outcome> {
         let Some(key) = self.file.public_key()? else {
-            return Ok(Outcome::to_do("write its files, with the key"));
+            return Ok(Outcome::change("write its files, with the key"));
         };
         let (config, _) = self.file.config(None)?;
         let (distribution, request) = self.file.control_plane(&entry(&config.issuers)?.url, key)?;
@@ -259,7 +259,7 @@ impl Steps {
             return Ok(Outcome::stands("nobody is declared in `canaries`"));
         }
         let names: Vec<&str> = self.file.canaries.iter().map(|canary| canary.name.as_str()).collect();
-        if !self.is_done {
+        if !self.applies {
             return Ok(Outcome::stands(format!("`apply` shows one to {}", names.join(", "))));
         }
         let public = self.file.public_key()?.context("the key is gone")?;
@@ -289,7 +289,7 @@ impl Steps {
 
     /// Files below a folder, of which those that differ are written together.
     fn written(&self, folder: &Path, files: Vec<(PathBuf, String)>) -> anyhow::Result<Outcome> {
-        if self.is_done {
+        if self.applies {
             settle(&files.iter().map(|(path, _)| folder.join(path)).collect::<Vec<_>>())?;
         }
         let differs = |(path, content): &(PathBuf, String)| {
@@ -299,9 +299,9 @@ impl Steps {
         let files: Vec<_> = files.into_iter().filter(differs).collect();
         let shown = |path: &Path| folder.join(path).display().to_string();
         let mut outcome = Outcome::stands(format!("{count} files in {}", folder.display()));
-        outcome.to_do = files.iter().map(|(path, _)| format!("write {}", shown(path))).collect();
+        outcome.changes = files.iter().map(|(path, _)| format!("write {}", shown(path))).collect();
         outcome.contents = files.iter().map(|(path, content)| (shown(path), content.clone())).collect();
-        if self.is_done && !files.is_empty() {
+        if self.applies && !files.is_empty() {
             make_folder(Some(folder), 0o755)?;
             let new = files.into_iter().map(|(path, content)| NewFile::public(path, content.into_bytes()));
             place(folder, new.collect(), true)?;
