@@ -165,11 +165,14 @@ async fn the_other_replica_takes_over_from_a_killed_leader() -> Result<()> {
     let witness = Witness::of(stage.a.site.client(), &stage.bucket_url());
 
     // While the leader lives, it alone publishes, and the other one serves what is new all the same.
+    let before = stage.a.writes();
     let added = stage.add_key("added")?;
     let kids = [stage.first_key.kid.as_str(), &added.kid];
     stage.a.site.shows(&stage.bucket_url(), &kids).await?;
     stage.b.site.shows(&stage.b.site.url(ISSUER), &kids).await?;
     assert_eq!(stage.b.writes(), 0);
+    // The bucket has it before the answer is back and counted.
+    wait::until("the write to be counted", async || Ok(stage.a.writes() > before)).await?;
     let written = stage.a.writes();
 
     first.kill()?;
