@@ -126,6 +126,16 @@ impl Azurite {
         format!("{}/{container}/{path}", self.endpoint)
     }
 
+    /// Writes a blob as the owner, without a condition.
+    pub async fn put_blob(&self, container: &str, path: &str, body: &[u8]) -> Result<()> {
+        let request = self.client.put(self.owned(&format!("{container}/{path}"), ""));
+        let request = request.header("x-ms-version", SIGNED_VERSION).header("x-ms-blob-type", "BlockBlob");
+        let answer = request.body(body.to_vec()).send().await?;
+        let status = answer.status();
+        ensure!(status == 201, "write {container}/{path}: {status} {}", answer.text().await?);
+        Ok(())
+    }
+
     /// Reads a blob as the owner.
     pub async fn read_blob(&self, container: &str, path: &str) -> Result<Vec<u8>> {
         let answer = self.client.get(self.owned(&format!("{container}/{path}"), "")).send().await?;

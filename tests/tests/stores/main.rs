@@ -2,6 +2,7 @@
 
 mod attacks;
 mod azure_blob;
+mod from_others;
 mod gcs;
 mod interleavings;
 mod requests;
