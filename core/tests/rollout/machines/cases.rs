@@ -134,6 +134,16 @@ fn a_standby_that_will_never_sign_is_not_rolled_for() {
 }
 
 #[test]
+fn a_standby_in_the_place_of_a_tainted_one_is_rolled_out_while_the_same_key_signs() {
+    let mut world = at_rest();
+    world.ask(&Request::Taint(kid(1)));
+    world.settle();
+    let has_it = |keys: &NodeKeys| keys.signs == Some(kid(0)) && keys.verifies.contains(&kid(2));
+    assert!(world.machines.iter().all(|machine| has_it(&machine.keys)), "{:?}", world.view());
+    assert_eq!(world.rolls, 2);
+}
+
+#[test]
 fn a_key_that_is_revoked_at_once_is_gone_with_one_roll() {
     let mut world = at_rest();
     world.ask(&Request::Revoke { kid: kid(0), at_once: true });
