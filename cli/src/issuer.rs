@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use chancery_issuer::config::Config;
+use chancery_issuer::resource::DEFINITION;
 use chancery_issuer::service::{Reloaded, Service, ServiceControl, check};
 use tracing::{error, info, warn};
 
@@ -17,35 +18,53 @@ const STOPPING: Duration = Duration::from_secs(20);
 
 /// Watch keys, publish their public halves to every target, verify them from outside, serve them.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The configuration, as docs/issuer.md describes it
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
     /// Check the configuration and everything it names, then exit
     #[arg(long)]
     check: bool,
 }
 
+/// What is done instead of running.
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print the definition of the resource Issuer, for `kubectl apply -f -`
+    Crd,
+}
+
 pub fn run(args: Args, logs: Logs) -> anyhow::Result<ExitCode> {
+    let path = match (args.command, args.config) {
+        (None, Some(path)) => path,
+        // Without a command the file is required.
+        (Some(Command::Crd), _) | (None, None) => {
+            say(DEFINITION)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     // kube logs every retry and whole answers, the SDK every step to its credentials; what fails is said by us, once.
     logs.to_stderr("info,aws_config=warn,kube_runtime=error,kube_client=error")?;
     let signals = Signals::listen(STOPPING)?;
-    let config = Config::read(&args.config)?;
+    let config = Config::read(&path)?;
     runtime::block_on(2, async {
         if args.check {
             let issuers = config.issuers.len();
-            check(&config, &args.config).await?;
-            return say(&format!("{}: ok, {issuers} issuers\n", args.config.display()));
+            check(&config, &path).await?;
+            return say(&format!("{}: ok, {issuers} issuers\n", path.display()));
         }
         let service = tokio::select! {
-            opened = Service::open(config, &args.config) => opened?,
+            opened = Service::open(config, &path) => opened?,
             // Nothing runs yet that could be drained.
             () = signals.clone().stop() => return Ok(()),
         };
         let control = service.control();
         tokio::select! {
             ended = service.run(signals.clone().stop()) => Ok(ended?),
-            () = follow_configuration(signals, control, &args.config) => Ok(()),
+            () = follow_configuration(signals, control, &path) => Ok(()),
         }
     })?;
     Ok(ExitCode::SUCCESS)

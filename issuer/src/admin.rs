@@ -102,6 +102,10 @@ impl Admin {
 async fn readyz(State(watched): State<Watched>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let verbose =
         query.is_some_and(|query| query.split('&').any(|name| name.split('=').next() == Some("verbose")));
+    if watched.observations.issuers.is_waiting_for_objects() {
+        let text = "[-]the Issuer objects of the cluster have not been listed yet\nnot ready\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
+    }
     let unread = watched.observations.conditions.incomplete_sources();
     readiness(&watched.observations.issuers.progress(), &unread, verbose)
 }

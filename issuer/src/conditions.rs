@@ -6,6 +6,7 @@
 //! | condition | of | good | reasons |
 //! |---|---|---|---|
 //! | `Accepted` | issuer | `True` | `Running`; `CannotOpen` |
+//! | `Accepted` | `Issuer` object | `True` | `Followed`; `LastGoodFollowed`, `InvalidSpec`, `Collision` |
 //! | `Ready` | issuer | `True` | `AllGood`; `NotReady` |
 //! | `Read` | source | `True` | `Read`; `NotYetRead`, `Unreadable`, `Incomplete` |
 //! | `SigningKeyVisible` | source | `True` | `VisibleEverywhere`, `Published`; `NotYetProven`, `UnannouncedActivation`, `CannotAsk` |
@@ -43,7 +44,7 @@ pub(crate) const UNANNOUNCED: &str = "UnannouncedActivation";
 /// The conditions there are; the table at the head of this module explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ConditionType {
-    /// Everything the issuer names is open, and its tasks run.
+    /// Everything the issuer names is open, and its tasks run; or what an object declares is followed.
     Accepted,
     /// Nobody needs to act on any of the issuer's conditions, but for what is repaired by itself.
     Ready,

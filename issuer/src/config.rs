@@ -9,6 +9,7 @@
 //! | `issuer` | one issuer: its sources, targets, sinks, and how it is looked at from outside |
 //! | `migration` | a change of issuer, a file of its own |
 //! | `replicas` | the state that replicas share, and the election among them |
+//! | `resources` | where objects of a cluster declare issuers, and what those may name |
 //! | `report` | where conditions go in a cluster |
 //! | `values` | times, markers and URLs |
 //! | `check` | what the parts may not be to each other |
@@ -36,6 +37,7 @@ mod migration;
 mod paths;
 mod replicas;
 mod report;
+mod resources;
 mod values;
 
 pub(crate) use check::ISSUER_URL_VIEW;
@@ -45,6 +47,7 @@ pub use issuer::{IssuerConfig, PublishedTarget, VerifyConfig};
 pub use migration::MigrationConfig;
 pub use replicas::LeaderElectionConfig;
 pub use report::{ReportConfig, ReportConfigMap};
+pub use resources::ResourcesConfig;
 
 /// Ten thousand issuers are a tenth of it. A shell's `<(command)` may be the file.
 const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(10), kinds: Kinds::RegularOrPipe };
@@ -53,7 +56,8 @@ const BOUNDS: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(10), 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Config {
-    /// The issuers this process publishes, at least one.
+    /// The issuers this process publishes, at least one unless objects of a cluster may declare some.
+    #[serde(default)]
     pub issuers: Vec<Spanned<IssuerConfig>>,
     /// Where this process serves the documents itself; not at all when missing.
     #[serde(default)]
@@ -67,6 +71,8 @@ pub struct Config {
     pub writer_key_file: Option<PathBuf>,
     /// Where conditions are reported in a cluster; on the admin port alone when missing.
     pub report: Option<Spanned<ReportConfig>>,
+    /// Where objects of a cluster declare further issuers; nowhere when missing.
+    pub resources: Option<Spanned<ResourcesConfig>>,
     /// One publisher among several replicas. In a cluster this is on unless it is switched off.
     pub leader_election: Option<Spanned<LeaderElectionConfig>>,
     /// A digest of all of it but the issuers.

@@ -28,6 +28,7 @@ mod pace;
 pub mod published_history;
 mod reconcile;
 pub mod report;
+pub mod resource;
 pub mod restore;
 pub mod roster;
 pub mod serve;

@@ -25,6 +25,7 @@
 //! | `chancery_drift_total` | `issuer`, `target`, `kind` | counter | changes on a target that we did not make: `Changed`, `Vanished`, `Oversize`, `MarkerReplaced`, `RolledBack`, `ForeignKeys` |
 //! | `chancery_http_requests_total` | `code` | counter | answers of the public server by status code |
 //! | `chancery_certificate_reload_total` | `result` | counter | changed serving certificates: `replaced`, `refused` (the old pair stays) |
+//! | `chancery_issuer_objects` | `state` | gauge | `Issuer` objects: `running`, `refused` (an earlier spec runs, or nothing), `collided` (another has what they need) |
 //! | `chancery_certificate_expiry_timestamp_seconds` | certificate | gauge | when the serving certificate in use expires (Unix time) |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 mod labels;
+mod objects;
 mod page;
 mod requests;
 mod sinks;
@@ -52,6 +54,7 @@ mod visibility;
 pub use labels::{
     CertificateReload, KeyState, PublishResult, SinkLabels, SourceLabels, TargetLabels, ViewLabels,
 };
+pub use objects::ObjectMetrics;
 pub use page::MetricsPage;
 pub use requests::RequestCounters;
 pub use sinks::SinkMetrics;
@@ -85,6 +88,7 @@ pub struct Metrics {
     last_verify: Family<IssuerLabels, Gauge>,
     verify_findings: Family<SeverityLabels, Gauge>,
     visibility: VisibilityMetrics,
+    objects: ObjectMetrics,
     requests: RequestCounters,
     certificate_reload: Family<ReloadLabels, Counter>,
     certificate_expiry: Family<CertificateLabels, Gauge>,
@@ -124,6 +128,7 @@ impl Metrics {
             last_verify: Family::default(),
             verify_findings: Family::default(),
             visibility: VisibilityMetrics::default(),
+            objects: ObjectMetrics::default(),
             requests: RequestCounters::default(),
             certificate_reload: Family::default(),
             certificate_expiry: Family::default(),
@@ -135,6 +140,7 @@ impl Metrics {
         metrics.register_targets();
         metrics.sinks.register(&mut metrics.registry);
         metrics.visibility.register(&mut metrics.registry);
+        metrics.objects.register(&mut metrics.registry);
         metrics.register_serving();
         metrics
     }
@@ -189,6 +195,17 @@ impl Metrics {
         if result.is_up_to_date() {
             self.last_publish.get_or_create(target).set(now.as_second());
         }
+    }
+
+    /// When a target was last written or found up to date by this replica.
+    pub fn last_published(&self, target: &TargetLabels) -> Option<Timestamp> {
+        let seconds = self.last_publish.get(target)?.get();
+        Timestamp::from_second(seconds).ok()
+    }
+
+    /// What is counted of `Issuer` objects.
+    pub fn objects(&self) -> &ObjectMetrics {
+        &self.objects
     }
 
     /// How many keys on a target are not ours.

@@ -16,7 +16,11 @@ pub const READINESS_WAIT: Duration = Duration::from_secs(60);
 
 /// The issuers of the process. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Roster(Arc<Mutex<BTreeMap<IssuerUrl, RosterEntry>>>);
+pub struct Roster {
+    entries: Arc<Mutex<BTreeMap<IssuerUrl, RosterEntry>>>,
+    /// Since when objects are waited for that may declare further issuers.
+    objects_awaited: Arc<Mutex<Option<Instant>>>,
+}
 
 /// What one issuer shows.
 #[derive(Debug)]
@@ -76,6 +80,30 @@ impl Roster {
         self.lock().remove(issuer);
     }
 
+    /// Each issuer that is open, by its URL.
+    pub fn opened_issuers(&self) -> BTreeMap<IssuerUrl, OpenIssuer> {
+        let entries = self.lock();
+        let opened =
+            entries.iter().filter_map(|(issuer, entry)| Some((issuer.clone(), entry.opened.clone()?)));
+        opened.collect()
+    }
+
+    /// Objects may declare further issuers, and were not listed yet.
+    pub(crate) fn awaits_objects(&self) {
+        *self.objects_awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// What they declare is there.
+    pub(crate) fn has_objects(&self) {
+        *self.objects_awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Whether readiness waits for objects to be listed.
+    pub fn is_waiting_for_objects(&self) -> bool {
+        let since = *self.objects_awaited.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() < READINESS_WAIT)
+    }
+
     /// The documents of all issuers that have any.
     pub(crate) fn documents(&self) -> Vec<DocumentSet> {
         let entries = self.lock();
@@ -104,6 +132,6 @@ impl Roster {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<IssuerUrl, RosterEntry>> {
         // No code that holds the lock can leave the entries half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

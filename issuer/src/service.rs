@@ -25,6 +25,7 @@ use crate::config::{Config, ConfigError, IssuerConfig};
 use crate::leadership::{Leadership, Leading};
 use crate::metrics::Metrics;
 use crate::report::ConditionReporter;
+use crate::resource::{Declarations, DeclaredIssuer, IssuerObjects, Watched};
 use crate::roster::Roster;
 use crate::serve::{Documents, ExtraHost, HostPolicy, Server, ServerParts, TableError};
 use crate::state::{StateStore, establish_writer_key};
@@ -33,6 +34,7 @@ use crate::tasks::Tasks;
 mod check;
 mod control;
 mod issuers;
+mod objects;
 
 pub use check::check;
 pub use control::{ControlError, Reloaded, ServiceControl};
@@ -51,6 +53,7 @@ pub struct Service {
     servers: Vec<Server>,
     admin: Option<Admin>,
     reporter: Option<ConditionReporter>,
+    objects: Option<IssuerObjects>,
     leadership: Leadership,
     shutdown: watch::Sender<bool>,
     metrics: Arc<Metrics>,
@@ -99,7 +102,13 @@ impl Service {
             }
             None => None,
         };
-        let reporter = open_reporter(&config, path, conditions, leadership.leading()).await?;
+        let reporter = open_reporter(&config, path, conditions.clone(), leadership.leading()).await?;
+        let (leading, counted) = (leadership.leading(), metrics.clone());
+        let watched = Watched { conditions, roster: roster.clone(), metrics: counted, leading };
+        let objects = open_objects(&config, path, watched).await?;
+        if objects.is_some() {
+            roster.awaits_objects();
+        }
         let (control, changes) = ServiceControl::new();
         let (shutdown, shared) = (watch::Sender::new(false), config.shared);
         let configs = config.issuers;
@@ -112,6 +121,7 @@ impl Service {
             servers,
             admin,
             reporter,
+            objects,
             leadership,
             shutdown,
             metrics,
@@ -141,8 +151,9 @@ impl Service {
     /// # Errors
     /// When a part ended that should have run on; it was drained all the same.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServiceError> {
-        let Self { configs, mut issuers, shared, servers, admin, reporter, leadership, shutdown, .. } = self;
+        let Self { configs, mut issuers, shared, servers, admin, reporter, objects, shutdown, .. } = self;
         let (mut serving, mut watching) = (Tasks::default(), Tasks::default());
+        let declarations = objects.as_ref().map(IssuerObjects::declarations);
         watching.spawn("the table of documents", serve_changes(self.documents, self.roster, self.changed));
         for server in servers {
             serving.spawn(format!("the server at {}", server.address()), server.run(shutdown.subscribe()));
@@ -153,11 +164,14 @@ impl Service {
         if let Some(reporter) = reporter {
             watching.spawn("the report", reporter.run());
         }
+        if let Some(objects) = objects {
+            watching.spawn("the Issuer objects", objects.run());
+        }
         let (release, released) = watch::channel(false);
-        let mut election = tokio::spawn(leadership.run(released, self.metrics));
+        let mut election = tokio::spawn(self.leadership.run(released, self.metrics));
         issuers.start(configs);
 
-        let mut changes = self.changes;
+        let mut told = Told { changes: self.changes, declarations, shared };
         let ended = {
             tokio::pin!(stop);
             loop {
@@ -167,8 +181,8 @@ impl Service {
                     lost = serving.ended() => break Err(ServiceError::Lost(lost)),
                     lost = watching.ended() => break Err(ServiceError::Lost(lost)),
                     _ = &mut election => break Err(ServiceError::Lost("the leader election".to_owned())),
-                    Some(change) = changes.recv() => tokio::select! {
-                        () = apply(&mut issuers, change, &shared) => {}
+                    news = told.next() => tokio::select! {
+                        () = told.apply(&mut issuers, news) => {}
                         () = &mut stop => break Ok(()),
                     },
                 }
@@ -199,18 +213,63 @@ async fn joined(election: JoinHandle<()>) {
     }
 }
 
-/// Does what a control asked for, and answers it.
-async fn apply(issuers: &mut Issuers, change: Change, shared: &[u8; 32]) {
-    // Whoever asked may have gone.
-    match change {
-        Change::Add(config, reply) => _ = reply.send(issuers.add(*config)),
-        Change::Remove(url, reply) => _ = reply.send(issuers.remove(&url).await),
-        Change::Reload(config, reply) => {
-            let needs_restart = config.shared != *shared;
-            let reloaded = issuers.reload(*config).await;
-            _ = reply.send(reloaded.map(|reloaded| Reloaded { needs_restart, ..reloaded }));
+/// Whoever tells a running service which issuers it is to have.
+struct Told {
+    changes: mpsc::Receiver<Change>,
+    declarations: Option<Declarations>,
+    /// Of the configuration that it was started with.
+    shared: [u8; 32],
+}
+
+/// What a service was told.
+enum News {
+    Change(Change),
+    Declared(Arc<Vec<DeclaredIssuer>>),
+}
+
+impl Told {
+    async fn next(&mut self) -> News {
+        loop {
+            tokio::select! {
+                Some(change) = self.changes.recv() => return News::Change(change),
+                Some(objects) = declared(&mut self.declarations) => return News::Declared(objects),
+                else => std::future::pending::<()>().await,
+            }
         }
     }
+
+    /// Does what was asked for, and answers it.
+    async fn apply(&self, issuers: &mut Issuers, news: News) {
+        // Whoever asked may have gone.
+        match news {
+            News::Change(Change::Add(config, reply)) => _ = reply.send(issuers.add(*config)),
+            News::Change(Change::Remove(url, reply)) => _ = reply.send(issuers.remove(&url).await),
+            News::Change(Change::Reload(config, reply)) => {
+                let needs_restart = config.shared != self.shared;
+                let reloaded = issuers.reload(*config).await;
+                _ = reply.send(reloaded.map(|reloaded| Reloaded { needs_restart, ..reloaded }));
+            }
+            News::Declared(objects) => issuers.declare(objects).await,
+        }
+    }
+}
+
+/// What objects declare, as soon as that is something else; never where none are followed.
+async fn declared(declarations: &mut Option<Declarations>) -> Option<Arc<Vec<DeclaredIssuer>>> {
+    declarations.as_mut()?.changed().await.ok()?;
+    declarations.as_mut()?.borrow_and_update().clone()
+}
+
+/// Opens what follows `Issuer` objects, where there may be any.
+async fn open_objects(
+    config: &Config,
+    path: &Path,
+    watched: Watched,
+) -> Result<Option<IssuerObjects>, ConfigError> {
+    let Some(resources) = &config.resources else { return Ok(None) };
+    let base = path.parent().unwrap_or(Path::new(""));
+    let opened = IssuerObjects::open(&resources.value, base, watched).await;
+    opened.map(Some).map_err(|problem| ConfigError::refuse(path, resources.referenced.line(), &problem))
 }
 
 /// Opens what reports conditions in a cluster.

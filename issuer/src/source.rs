@@ -25,6 +25,8 @@ use tokio::sync::mpsc;
 #[cfg(feature = "kube")]
 pub(crate) use self::health::CanaryJudge;
 pub use self::health::SourceHealth;
+#[cfg(feature = "kube")]
+pub(crate) use self::objects::Objects;
 pub use self::once::read_once;
 use self::reporter::SourceReporter;
 

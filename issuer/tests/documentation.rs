@@ -16,7 +16,7 @@ use chancery_issuer::config::{Config, MigrationConfig};
 fn samples() -> Vec<(String, String)> {
     let root = Path::new("..");
     let mut samples = Vec::new();
-    for page in ["docs/issuer.md", "docs/quickstart.md", "docs/targets/sinks.md"] {
+    for page in ["docs/issuer.md", "docs/issuer-resource.md", "docs/quickstart.md", "docs/targets/sinks.md"] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
         let configurations = blocks.filter(|block| block.contains("issuers:"));
@@ -33,7 +33,7 @@ fn samples() -> Vec<(String, String)> {
 #[test]
 fn every_sample_is_accepted() {
     let samples = samples();
-    assert_eq!(samples.len(), 7, "a page lost its sample");
+    assert_eq!(samples.len(), 8, "a page lost its sample");
     for (page, sample) in samples {
         Config::parse(&sample, Path::new(&page)).unwrap_or_else(|error| panic!("{error}\n{sample}"));
     }

@@ -24,6 +24,7 @@ enum Part {
     Sink(String),
     View(String),
     Certificate(String),
+    Object(String),
 }
 
 impl Subject {
@@ -57,6 +58,11 @@ impl Subject {
         Self { issuer: None, part: Part::Certificate(path.to_owned()) }
     }
 
+    /// An `Issuer` object, by its name. What it declares is an issuer only once it is accepted.
+    pub fn object(name: &str) -> Self {
+        Self { issuer: None, part: Part::Object(name.to_owned()) }
+    }
+
     /// Whose part it is.
     pub fn issuer_url(&self) -> Option<&IssuerUrl> {
         self.issuer.as_ref()
@@ -81,6 +87,7 @@ impl fmt::Display for Part {
             Self::Sink(name) => write!(f, "sink {name}"),
             Self::View(name) => write!(f, "view {name}"),
             Self::Certificate(path) => write!(f, "certificate {path}"),
+            Self::Object(name) => write!(f, "Issuer object {name}"),
         }
     }
 }

@@ -29,8 +29,9 @@ impl Refusal {
 
 impl Config {
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        if self.issuers.is_empty() {
-            let problem = "`issuers` is empty; list at least one issuer with its url and sources";
+        if self.issuers.is_empty() && self.resources.is_none() {
+            let problem = "`issuers` is empty; list at least one issuer with its url and sources, or let objects of a cluster \
+                 declare them (`resources`)";
             return Err(Refusal::of_file(problem));
         }
         let mut seen = BTreeSet::new();
@@ -44,7 +45,8 @@ impl Config {
         let elects = |election: &Spanned<super::LeaderElectionConfig>| election.value.enabled != Some(false);
         self.check_replicas(self.leader_election.as_ref().is_some_and(elects))?;
         let is_shown = |issuer: &IssuerConfig| !issuer.targets.is_empty() || !issuer.sinks.is_empty();
-        if self.serve.is_empty() && !self.issuers.iter().any(|issuer| is_shown(&issuer.value)) {
+        let may_be_shown = self.resources.is_some() || !self.serve.is_empty();
+        if !may_be_shown && !self.issuers.iter().any(|issuer| is_shown(&issuer.value)) {
             let problem = "there is neither a `serve` section nor a target nor a sink, so nobody could read the documents";
             return Err(Refusal::of_file(problem));
         }
@@ -59,6 +61,12 @@ impl Config {
             let problem = "replicas that elect a leader do not share a `state.directory`, so none could tell the others' work from an intruder's; \
                  keep the state in a `configMap`, give all of them the same `writerKeyFile` and `owner`, or set \
                  `leaderElection.enabled: false` for a process that is alone";
+            return Err(Refusal::at(state, problem));
+        }
+        if self.resources.is_some() {
+            let problem = "replicas that elect a leader do not share a `state.directory`, so each would give the issuers of \
+                 `resources` ids of its own; keep the state in a `configMap`, or set `leaderElection.enabled: false` for a \
+                 process that is alone";
             return Err(Refusal::at(state, problem));
         }
         match self.issuers.iter().find(|issuer| issuer.value.owner.is_none()) {
@@ -76,7 +84,8 @@ impl Config {
     }
 }
 
-fn check_issuer(issuer: &Spanned<IssuerConfig>) -> Result<(), Refusal> {
+/// What one issuer may not be, whoever declares it.
+pub(super) fn check_issuer(issuer: &Spanned<IssuerConfig>) -> Result<(), Refusal> {
     let IssuerConfig { url, sources, targets, sinks, registrations, .. } = &issuer.value;
     if sources.is_empty() {
         return Err(Refusal::at(

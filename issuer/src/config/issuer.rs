@@ -10,12 +10,20 @@ use chancery_publisher::target::TargetConfig;
 use chancery_publisher::trust::Registration;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
+#[cfg(feature = "kube")]
+use {
+    serde_json::Value,
+    serde_saphyr::Location,
+    sha2::{Digest as _, Sha256},
+};
 
+#[cfg(feature = "kube")]
+use super::check::check_issuer;
 use super::values;
 use crate::source::SourceConfig;
 
 /// One issuer.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct IssuerConfig {
     /// The issuer URL, equal to kube-apiserver's first `--service-account-issuer` byte for byte.
@@ -50,6 +58,20 @@ pub struct IssuerConfig {
 }
 
 impl IssuerConfig {
+    /// An entry that does not stand in the file.
+    ///
+    /// # Errors
+    /// What came, what was expected, what to do.
+    #[cfg(feature = "kube")]
+    pub(crate) fn of_entry(entry: Value) -> Result<Spanned<Self>, String> {
+        let declared = Sha256::digest(entry.to_string()).into();
+        let config: Self = serde_json::from_value(entry).map_err(|error| error.to_string())?;
+        let config = Self { declared, ..config };
+        let config = Spanned::new(config, Location::UNKNOWN, Location::UNKNOWN);
+        check_issuer(&config).map_err(|refusal| refusal.problem)?;
+        Ok(config)
+    }
+
     /// The cache policy of the documents.
     pub fn cache(&self) -> CachePolicy {
         CachePolicy::of_seconds(self.max_age_seconds)
@@ -57,7 +79,7 @@ impl IssuerConfig {
 }
 
 /// A target and the public address at which relying parties read it.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PublishedTarget {
     /// The target itself.
@@ -67,7 +89,7 @@ pub struct PublishedTarget {
 }
 
 /// How the documents are read back as an anonymous relying party.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct VerifyConfig {
     /// Whether to look at all. Off only where this process cannot reach the issuer URL.

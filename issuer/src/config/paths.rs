@@ -32,6 +32,10 @@ impl Config {
         for serve in &mut self.serve {
             serve.value = serve.value.clone().below(folder);
         }
+        let resources = self.resources.iter_mut().map(|resources| &mut resources.value);
+        resources
+            .flat_map(|resources| resources.directory.iter_mut().chain(&mut resources.ca))
+            .for_each(start);
         self.writer_key_file.iter_mut().for_each(start);
         self.state.iter_mut().filter_map(|state| state.value.directory.as_mut()).for_each(start);
     }

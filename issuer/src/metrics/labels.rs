@@ -243,6 +243,11 @@ pub(super) struct SeverityLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ObjectLabels {
+    pub(super) state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct CodeLabels {
     pub(super) code: u16,
 }

@@ -68,6 +68,19 @@ impl HostPolicy {
     }
 }
 
+/// What an issuer answers at, each as a host and a path. Two issuers that have one of these in common are those that
+/// [`HostPolicy::new`] refuses.
+pub(crate) fn answers_at(issuer: &IssuerUrl, extra_hosts: &[ExtraHost]) -> Vec<String> {
+    let path = issuer.path();
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let own = format!("{}{path}", normalized(issuer.authority()));
+    let extra = extra_hosts.iter().map(|extra| match extra.has_port() {
+        true => format!("{extra}{path}"),
+        false => format!("{extra}:*{path}"),
+    });
+    std::iter::once(own).chain(extra).collect()
+}
+
 /// Adds the places of the issuer at `position` to those of one host.
 fn add(places: &mut Places, issuers: &[IssuerUrl], position: usize) -> Result<(), TableError> {
     let Some(issuer) = issuers.get(position) else { return Ok(()) };

@@ -8,12 +8,13 @@ use chancery_cluster::listener::certificate::ServingPair;
 use tokio::sync::{mpsc, watch};
 
 use super::issuers::{Issuers, Parts};
-use super::{OpenedShared, ServiceError, documents, extra_hosts, open_shared};
+use super::{OpenedShared, ServiceError, documents, extra_hosts, open_objects, open_shared};
 use crate::conditions::ConditionStore;
 use crate::config::{Config, ConfigError};
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::report::ConditionReporter;
+use crate::resource::Watched;
 use crate::roster::Roster;
 
 /// Opens everything that `config`, read at `path`, names, also beside a service that runs with it.
@@ -36,15 +37,23 @@ pub async fn check(config: &Config, path: &Path) -> Result<(), ServiceError> {
             ConditionReporter::open(&report.value, base, conditions.clone(), leadership.leading()).await;
         opened.map_err(|problem| ConfigError::refuse(path, report.referenced.line(), &problem))?;
     }
+    let (metrics, roster) = (Arc::new(Metrics::new("check")), Roster::default());
+    let watched = Watched {
+        conditions: conditions.clone(),
+        roster: roster.clone(),
+        metrics: metrics.clone(),
+        leading: leadership.leading(),
+    };
+    open_objects(config, path, watched).await?;
     let (changed, _changes) = mpsc::channel(1);
     let parts = Parts {
         path: path.to_owned(),
         state,
         writer_key,
-        metrics: Arc::new(Metrics::new("check")),
+        metrics,
         leading: leadership.leading(),
         conditions,
-        roster: Roster::default(),
+        roster,
         changed,
     };
     let issuers = Issuers::new(parts, documents, extra_hosts(config));

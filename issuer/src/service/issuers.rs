@@ -17,10 +17,11 @@ use tracing::{error, info, warn};
 use super::control::{ControlError, Reloaded};
 use crate::backoff::Backoff;
 use crate::conditions::{ConditionStore, ConditionType, Subject, Verdict};
-use crate::config::{Config, IssuerConfig};
+use crate::config::{Config, ConfigError, IssuerConfig};
 use crate::issuer::{Issuer, IssuerTasks, Opening, Shared};
 use crate::leadership::Leading;
 use crate::metrics::{IssuerSeries, Metrics};
+use crate::resource::{Claim, DeclaredIssuer, Standing, standings};
 use crate::roster::Roster;
 use crate::serve::{Documents, ExtraHost, HostPolicy};
 use crate::state::StateStore;
@@ -96,7 +97,13 @@ pub(super) struct Issuers {
     environment: Environment,
     documents: Documents,
     extra_hosts: Vec<ExtraHost>,
-    members: BTreeMap<IssuerUrl, RunningIssuer>,
+    pub(super) members: BTreeMap<IssuerUrl, RunningIssuer>,
+    /// What the entries of the configuration need for themselves.
+    file: Vec<Claim>,
+    /// What objects of a cluster declare.
+    pub(super) objects: Arc<Vec<DeclaredIssuer>>,
+    /// What was said of each object.
+    pub(super) told: BTreeMap<String, LastSaid>,
     /// One task for each issuer, which ends when all of the issuer's own have.
     running: JoinSet<()>,
     lost: mpsc::Receiver<String>,
@@ -104,8 +111,10 @@ pub(super) struct Issuers {
 
 /// How one issuer is told to end, and known to have ended.
 #[derive(Debug)]
-struct RunningIssuer {
-    declared: [u8; 32],
+pub(super) struct RunningIssuer {
+    pub declared: [u8; 32],
+    /// Whether an object declares it, and not the configuration.
+    pub is_of_object: bool,
     series: IssuerSeries,
     stop: watch::Sender<bool>,
     /// Resolves, with an error, when no task of it is left.
@@ -131,7 +140,8 @@ impl Issuers {
             opening,
         };
         let (members, running) = (BTreeMap::new(), JoinSet::new());
-        Self { environment, documents, extra_hosts, members, running, lost }
+        let (file, objects, told) = Default::default();
+        Self { environment, documents, extra_hosts, members, file, objects, told, running, lost }
     }
 
     /// What every issuer is given.
@@ -142,8 +152,13 @@ impl Issuers {
     /// Starts all of `configs`, whose places were checked.
     pub fn start(&mut self, configs: Vec<Spanned<IssuerConfig>>) {
         for config in configs {
-            self.spawn(config);
+            self.file.push(self.claim(&config));
+            self.spawn(config, false);
         }
+    }
+
+    fn claim(&self, config: &Spanned<IssuerConfig>) -> Claim {
+        Claim::of(&config.value, &self.extra_hosts)
     }
 
     /// Adds one.
@@ -152,51 +167,72 @@ impl Issuers {
         if self.members.contains_key(&url) {
             return Err(ControlError::Exists(url));
         }
-        self.serve(&self.members.keys().chain([&url]).cloned().collect::<Vec<_>>())?;
-        self.spawn(config);
+        self.serve_with(&[url])?;
+        self.file.push(self.claim(&config));
+        self.spawn(config, false);
         Ok(())
     }
 
     /// Removes one, and waits until its tasks have ended. May be dropped: it ends all the same.
     pub async fn remove(&mut self, url: &IssuerUrl) -> Result<(), ControlError> {
-        let member = self.members.get_mut(url).ok_or_else(|| ControlError::Unknown(url.clone()))?;
-        member.stop.send_replace(true);
-        // The sender is dropped with the issuer's last task.
-        let _ = (&mut member.ended).await;
-        self.environment.roster.leave(url);
-        self.environment.conditions.forget_issuer(url);
-        if let Some(member) = self.members.remove(url) {
-            self.environment.metrics.forget(url, &member.series);
+        if !self.members.contains_key(url) {
+            return Err(ControlError::Unknown(url.clone()));
         }
-        info!(issuer = %url, "removed; what was published stays at its targets");
-        self.serve(&self.members.keys().cloned().collect::<Vec<_>>())
+        self.file.retain(|claim| claim.url() != url);
+        self.let_go(std::slice::from_ref(url)).await
+    }
+
+    /// Ends these issuers, all at a time, and waits until none of their tasks is left.
+    pub(super) async fn let_go(&mut self, urls: &[IssuerUrl]) -> Result<(), ControlError> {
+        for member in urls.iter().filter_map(|url| self.members.get(url)) {
+            member.stop.send_replace(true);
+        }
+        for url in urls {
+            let Some(member) = self.members.get_mut(url) else { continue };
+            // The sender is dropped with the issuer's last task.
+            let _ = (&mut member.ended).await;
+            self.environment.roster.leave(url);
+            self.environment.conditions.forget_issuer(url);
+            if let Some(member) = self.members.remove(url) {
+                self.environment.metrics.forget(url, &member.series);
+            }
+            info!(issuer = %url, "removed; what was published stays at its targets");
+        }
+        self.serve_with(&[])
     }
 
     /// Takes over the issuers of `config`.
     pub async fn reload(&mut self, config: Config) -> Result<Reloaded, ControlError> {
         let urls: Vec<IssuerUrl> = config.issuers.iter().map(|issuer| issuer.value.url.clone()).collect();
         HostPolicy::new(&urls, &self.extra_hosts)?;
+        self.file = config.issuers.iter().map(|issuer| self.claim(issuer)).collect();
+        // An object gives way to an entry of the file before that is there.
+        self.let_objects_give_way().await?;
         let mut reloaded = Reloaded::default();
         let wanted: BTreeMap<_, _> =
             config.issuers.into_iter().map(|issuer| (issuer.value.url.clone(), issuer)).collect();
         let differs = |(url, member): (&IssuerUrl, &RunningIssuer)| {
-            wanted.get(url).is_none_or(|issuer| issuer.value.declared != member.declared)
+            let differs = |issuer: &Spanned<IssuerConfig>| issuer.value.declared != member.declared;
+            !member.is_of_object && wanted.get(url).is_none_or(differs)
         };
         let leaving: Vec<IssuerUrl> =
             self.members.iter().filter(|member| differs(*member)).map(|(url, _)| url.clone()).collect();
-        for url in leaving {
-            self.remove(&url).await?;
-            if !wanted.contains_key(&url) {
-                reloaded.removed.push(url);
-            }
-        }
+        self.let_go(&leaving).await?;
+        reloaded.removed.extend(leaving.into_iter().filter(|url| !wanted.contains_key(url)));
         for (url, issuer) in wanted {
             if !self.members.contains_key(&url) {
-                self.add(issuer)?;
+                self.serve_with(std::slice::from_ref(&url))?;
+                self.spawn(issuer, false);
                 reloaded.added.push(url);
             }
         }
+        self.follow_objects().await?;
         Ok(reloaded)
+    }
+
+    /// What becomes of each object now.
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        standings(&self.file, &self.objects, &self.extra_hosts)
     }
 
     /// Resolves when a part of an issuer ended that should have run on, with its name.
@@ -222,16 +258,17 @@ impl Issuers {
         while self.running.join_next().await.is_some() {}
     }
 
-    /// Has these issuers and no others answered for.
-    fn serve(&self, issuers: &[IssuerUrl]) -> Result<(), ControlError> {
-        let policy = HostPolicy::new(issuers, &self.extra_hosts)?;
+    /// Has the issuers that are there, and those that come, answered for.
+    pub(super) fn serve_with(&self, coming: &[IssuerUrl]) -> Result<(), ControlError> {
+        let issuers: Vec<IssuerUrl> = self.members.keys().chain(coming).cloned().collect();
+        let policy = HostPolicy::new(&issuers, &self.extra_hosts)?;
         self.documents.answer_for(policy, &self.environment.roster.documents())?;
         // What is not taken now is taken with the change that is already announced.
         let _ = self.environment.changed.try_send(());
         Ok(())
     }
 
-    fn spawn(&mut self, config: Spanned<IssuerConfig>) {
+    pub(super) fn spawn(&mut self, config: Spanned<IssuerConfig>, is_of_object: bool) {
         let (stop, stopped) = watch::channel(false);
         let (alive, ended) = oneshot::channel();
         let (url, declared) = (config.value.url.clone(), config.value.declared);
@@ -244,7 +281,7 @@ impl Issuers {
             keep(config, environment, stopped).await;
             drop::<oneshot::Sender<()>>(alive);
         });
-        self.members.insert(url, RunningIssuer { declared, series, stop, ended });
+        self.members.insert(url, RunningIssuer { declared, is_of_object, series, stop, ended });
     }
 }
 
@@ -313,7 +350,11 @@ async fn open(
                 return issuer;
             }
             Err(problem) => {
-                let text = crate::error_chain(&problem);
+                let text = match &problem {
+                    // An object stands in no line of the configuration.
+                    ConfigError::Value { line: 0, problem, .. } => problem.clone(),
+                    problem => crate::error_chain(problem),
+                };
                 conditions
                     .set(&Subject::issuer(url), &Verdict::bad(ConditionType::Accepted, "CannotOpen", &text));
                 environment.roster.refused(url, &text);

@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(30);
 type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
 
 /// Every selected object by its name. Nothing is asked before the first [`next`](Self::next).
-pub(super) struct Objects<K> {
+pub(crate) struct Objects<K> {
     events: Events<K>,
     complete: BTreeMap<String, K>,
     listing: BTreeMap<String, K>,

@@ -7,6 +7,7 @@ mod cells;
 mod election;
 mod exports;
 mod kubeadm;
+mod issuer_objects;
 mod lost;
 mod manifests;
 mod migration;
