@@ -226,8 +226,12 @@ impl Keeper {
         let published: BTreeSet<&KeyId> = published.map(PublicKey::key_id).collect();
         if let Some(event) = event {
             // Before anything is published, everything that was recorded still concerns us.
+            let is_look = matches!(event, ObservationEvent::Edges { .. });
             let view = writer.take(event, |kid| publication.is_none() || published.contains(kid));
-            self.judge(&view, writer, publication.as_deref());
+            // What our own writers find is no look from outside: where nobody looks, nobody can say what is visible.
+            if is_look || writer.was_looked_at(&view) {
+                self.judge(&view, writer, publication.as_deref());
+            }
         }
         self.snapshots.send_replace(VisibilitySnapshot::observed(
             writer.record().record(),

@@ -74,6 +74,12 @@ impl Writer {
         self.seen_once.contains(&(view.to_owned(), kid.clone()))
     }
 
+    /// Whether a view was ever read from outside.
+    pub fn was_looked_at(&self, view: &str) -> bool {
+        let record = self.record.record();
+        record.views().any(|(name, view_record)| name == view && view_record.read_seconds_ago.is_some())
+    }
+
     /// Takes an event about the keys that are `wanted`, and returns its view. What it changes is written at once.
     pub fn take(&mut self, event: ObservationEvent, wanted: impl Fn(&KeyId) -> bool) -> String {
         self.record.keep_only(&wanted);

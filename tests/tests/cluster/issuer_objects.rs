@@ -39,25 +39,30 @@ async fn live(stage: &Stage, first: &mut IssuerService) -> Result<()> {
 
 /// An object is made, shown, changed, deleted.
 async fn come_and_change(stage: &Stage) -> Result<()> {
-    stage.create("cluster-a", stage.spec("/a", 1, "a")).await?;
+    // This one is looked at from outside, too: the CA is that of `resources`.
+    let looked_at = |mut spec: Value| {
+        spec["verify"]["enabled"] = json!(true);
+        spec
+    };
+    stage.create("cluster-a", looked_at(stage.spec("/a", 1, "a"))).await?;
     stage.is_shown("/a", 1).await?;
     stage.is_published("a", 1).await?;
     let status = stage.shows("cluster-a", "an issuer that is ready", |status| {
-        condition(status, "Ready")["status"] == "True"
+        condition(status, "Ready")["status"] == "True" && condition(status, "Visible")["status"] == "True"
     });
     let status = status.await?;
     ensure!(status["observedGeneration"] == 1, "{status}");
     ensure!(condition(&status, "Accepted")["reason"] == "Followed", "{status}");
     let (key, target) = (&status["keys"][0], &status["targets"][0]);
     ensure!(key["kid"] == stage.key(1).kid && key["algorithm"] == "ES256", "{status}");
-    ensure!(key["maySign"] == false && key["obstacles"] == json!(["notRead"]), "{status}");
+    ensure!(key["maySign"] == false && key["obstacles"] == json!(["tooShort"]), "{status}");
     ensure!(target["name"] == "www" && target["upToDate"] == true, "{status}");
     ensure!(target["lastSuccess"].is_string() && key["publishedSince"].is_string(), "{status}");
     printed(stage).await?;
     rests(stage).await?;
 
     // Another key, another folder: the key before stays for its retention, what was published stays where it was.
-    stage.change("cluster-a", stage.spec("/a", 2, "a2")).await?;
+    stage.change("cluster-a", looked_at(stage.spec("/a", 2, "a2"))).await?;
     let kids = [stage.key(1).kid.as_str(), &stage.key(2).kid];
     for replica in [&stage.a, &stage.b] {
         replica.site().shows(&stage.url("/a"), &kids).await?;
@@ -79,9 +84,10 @@ async fn come_and_change(stage: &Stage) -> Result<()> {
 
 /// What `kubectl get issuers.chancery.dev` prints, and `chancery issuer --check` beside it.
 async fn printed(stage: &Stage) -> Result<()> {
-    let request = http::Request::get("/apis/chancery.dev/v1alpha1/namespaces/default/issuers/cluster-a")
-        .header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-        .body(Vec::new())?;
+    let request =
+        http::Request::get("/apis/chancery.dev/v1alpha1/namespaces/chancery-system/issuers/cluster-a")
+            .header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Vec::new())?;
     let table: Value = stage.client.request(request).await?;
     let columns = table["columnDefinitions"].as_array().context("no columns")?;
     let names: Vec<&str> = columns.iter().filter_map(|column| column["name"].as_str()).collect();

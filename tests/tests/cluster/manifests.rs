@@ -35,7 +35,7 @@ async fn the_service_of_the_kind_example_is_taken_whole() -> Result<()> {
 }
 
 /// Applies one object strictly: an unknown or repeated field is an error.
-async fn apply(client: Client, object: Value) -> Result<String> {
+pub async fn apply(client: Client, object: Value) -> Result<String> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
     let kind = text("/kind").context("no kind")?.to_owned();
     let name = text("/metadata/name").context("no name")?.to_owned();

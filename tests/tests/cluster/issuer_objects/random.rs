@@ -160,8 +160,9 @@ async fn is_so(stage: &Stage, object: u64, declared: Option<Declared>) -> Result
         is_kept_for(replica, &stage.url(&path), max_age).await?;
     }
     stage.is_published(&format!("o-{object}/{folder}"), key_of(object)).await?;
-    let generation = stage.get(&format!("o-{object}")).await?.metadata.generation;
-    let status = stage.shows(&format!("o-{object}"), "ready", |status| {
+    let name = format!("o-{object}");
+    let generation = stage.get(&name).await?.metadata.generation;
+    let status = stage.shows(&name, "ready", |status| {
         status["observedGeneration"] == json!(generation) && condition(status, "Ready")["status"] == "True"
     });
     let status = status.await?;

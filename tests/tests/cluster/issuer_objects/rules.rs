@@ -133,7 +133,8 @@ pub async fn hold(stage: &Stage) -> Result<()> {
         ensure!(refused.as_ref().is_err_and(|said| said.contains(why)), "{bad}: {refused:?}");
     }
     let page = std::fs::read_to_string("../docs/issuer-resource.md")?;
-    let sample = page.split("```yaml\n").nth(2).and_then(|rest| rest.split("```").next()).context("no sample")?;
+    let sample =
+        page.split("```yaml\n").nth(2).and_then(|rest| rest.split("```").next()).context("no sample")?;
     let sample: Value = serde_saphyr::from_str(sample)?;
     let taken = create("sample".to_owned(), sample["spec"].clone()).await;
     ensure!(taken.is_ok() && sample["spec"]["url"].is_string(), "{sample}: {taken:?}");

@@ -1,12 +1,13 @@
-//! One API server with the definition of `Issuer`, two replicas, and the objects in its namespace `default`.
+//! One API server with the definition of `Issuer`, two replicas with the rights that the repository grants and no others, and
+//! the objects in their namespace.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use chancery_publisher::writer_key_file::random_writer_key;
 use e2e::chancery::{self, IssuerService};
-use e2e::cluster::Cluster;
+use e2e::cluster::{API_AUDIENCE, Cluster};
 use e2e::etcd::Etcd;
 use e2e::key_file::KeyFile;
 use e2e::kube_apiserver::KubeApiserver;
@@ -18,6 +19,11 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Pat
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+
+use crate::manifests::apply;
+
+/// Where the manifests put the service.
+pub const NAMESPACE: &str = "chancery-system";
 
 /// One replica.
 pub struct Replica(Site);
@@ -49,12 +55,14 @@ impl Stage {
         let server = KubeApiserver::start(&cluster).await?;
         let client = server.kube_client().await?;
         define(&client).await?;
+        let kubeconfig = dir.join("kubeconfig");
+        grant(&server, &kubeconfig).await?;
         for (number, key) in keys.iter().enumerate() {
             let data = json!({ "sa.pub": key.public_pem()? });
             let object = json!({ "metadata": { "name": format!("keys-{number}") }, "data": data });
-            server.create("/api/v1/namespaces/default/configmaps", &object).await?;
+            server.create(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps"), &object).await?;
         }
-        let (a, b) = sites(&dir, &server, &keys)?;
+        let (a, b) = sites(&dir, &kubeconfig, &keys)?;
         let stage = Self { dir, server, client, a: Replica(a), b: Replica(b), keys };
         // Established comes a moment before it is served.
         wait::until("Issuers are listed", async || {
@@ -105,7 +113,7 @@ impl Stage {
     }
 
     pub fn api(&self) -> Api<DynamicObject> {
-        self.api_in("default")
+        self.api_in(NAMESPACE)
     }
 
     pub fn api_in(&self, namespace: &str) -> Api<DynamicObject> {
@@ -245,17 +253,38 @@ async fn define(client: &Client) -> Result<()> {
     .await
 }
 
+/// Gives the ServiceAccount of the service what deploy/issuers.yaml gives it, and the Lease as kind/issuer.yaml does.
+async fn grant(server: &KubeApiserver, kubeconfig: &Path) -> Result<()> {
+    server.create_service_account(NAMESPACE, "chancery").await?;
+    let issuers = std::fs::read_to_string("../deploy/issuers.yaml")?;
+    let service = std::fs::read_to_string("../kind/issuer.yaml")?;
+    let of_leader = service.split("\n---\n").filter(|document| document.contains("name: chancery-leader"));
+    for document in issuers.split("\n---\n").chain(of_leader) {
+        apply(server.kube_client().await?, serde_saphyr::from_str(document)?).await?;
+    }
+    let token = server.token_request((NAMESPACE, "chancery"), API_AUDIENCE, 3600).await?;
+    server.kubeconfig_with(&token, kubeconfig)?;
+    // Rights are there a moment after they were granted.
+    let review = json!({ "spec": { "resourceAttributes": {
+        "namespace": NAMESPACE, "verb": "update", "group": "chancery.dev", "resource": "issuers", "subresource": "status",
+    } } });
+    wait::until("the rights", async || {
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let (_, answer) = server.post(path, &token, &review).await?;
+        Ok(answer["status"]["allowed"] == true)
+    })
+    .await
+}
+
 /// Two sites of one service: one Lease, one state, one folder for objects.
-fn sites(dir: &Scratch, server: &KubeApiserver, keys: &[KeyFile]) -> Result<(Site, Site)> {
-    let kubeconfig = dir.join("kubeconfig");
-    server.kubeconfig(&kubeconfig)?;
+fn sites(dir: &Scratch, kubeconfig: &Path, keys: &[KeyFile]) -> Result<(Site, Site)> {
     std::fs::create_dir_all(dir.join("www/file"))?;
     let mut site = Site::named("localhost")?;
     let target = json!([directory_target(&dir.join("www/file"))]);
     site.add_issuer_of_files("/file", &[&keys[0].public], target)?;
     let writer_key = dir.write("writer-key", format!("{}\n", random_writer_key().to_secret_text()))?;
     let resources = json!({
-        "namespace": "default", "kubeconfig": kubeconfig, "directory": dir.join("www"),
+        "namespace": NAMESPACE, "kubeconfig": kubeconfig, "directory": dir.join("www"),
         "ca": site.authority().path(),
     });
     let config = site.config.as_object_mut().context("no object")?;
@@ -264,10 +293,10 @@ fn sites(dir: &Scratch, server: &KubeApiserver, keys: &[KeyFile]) -> Result<(Sit
     let replica = site.replica(2)?;
     let with_lease = |mut site: Site, identity: &str| {
         let config = site.config.as_object_mut().context("no object")?;
-        let place = json!({ "namespace": "default", "name": "chancery-state", "kubeconfig": kubeconfig });
+        let place = json!({ "namespace": NAMESPACE, "name": "chancery-state", "kubeconfig": kubeconfig });
         config.insert("state".to_owned(), json!({ "configMap": place }));
         let election = json!({
-            "enabled": true, "namespace": "default", "name": "chancery", "identity": identity,
+            "enabled": true, "namespace": NAMESPACE, "name": "chancery", "identity": identity,
             "kubeconfig": kubeconfig, "leaseDuration": "12s", "renewDeadline": "8s", "retryPeriod": "500ms",
         });
         config.insert("leaderElection".to_owned(), election);
