@@ -93,15 +93,7 @@ impl Service {
             connections: Connections::default(),
         };
         let servers = bind(&config, path, &listening).await?;
-        let admin = match &config.admin {
-            Some(admin) => {
-                let observations = Observations { issuers: roster.clone(), conditions: conditions.clone() };
-                let bound =
-                    Admin::bind(&admin.value, metrics.clone(), observations, &listening.connections).await;
-                Some(bound.map_err(|problem| ConfigError::refuse(path, admin.referenced.line(), &problem))?)
-            }
-            None => None,
-        };
+        let admin = open_admin(&config, path, &listening, &roster).await?;
         let reporter = open_reporter(&config, path, conditions.clone(), leadership.leading()).await?;
         let (leading, counted) = (leadership.leading(), metrics.clone());
         let watched = Watched { conditions, roster: roster.clone(), metrics: counted, leading };
@@ -270,6 +262,19 @@ async fn open_objects(
     let base = path.parent().unwrap_or(Path::new(""));
     let opened = IssuerObjects::open(&resources.value, base, watched).await;
     opened.map(Some).map_err(|problem| ConfigError::refuse(path, resources.referenced.line(), &problem))
+}
+
+/// Takes the operators' port.
+async fn open_admin(
+    config: &Config,
+    path: &Path,
+    shared: &ServerParts,
+    roster: &Roster,
+) -> Result<Option<Admin>, ConfigError> {
+    let Some(admin) = &config.admin else { return Ok(None) };
+    let observations = Observations { issuers: roster.clone(), conditions: shared.conditions.clone() };
+    let bound = Admin::bind(&admin.value, shared.metrics.clone(), observations, &shared.connections).await;
+    bound.map(Some).map_err(|problem| ConfigError::refuse(path, admin.referenced.line(), &problem))
 }
 
 /// Opens what reports conditions in a cluster.

@@ -19,6 +19,13 @@ pub(super) struct ObjectIndex {
     known: BTreeMap<String, KnownObject>,
 }
 
+/// An object as the API server has it, and its last good spec.
+#[derive(Clone, Debug)]
+pub(super) struct SeenObject {
+    pub object: Arc<IssuerObject>,
+    pub good: Option<Arc<Spanned<IssuerConfig>>>,
+}
+
 /// An object as it was read last.
 #[derive(Debug)]
 struct KnownObject {
@@ -84,9 +91,11 @@ impl ObjectIndex {
         declared.collect()
     }
 
-    /// Each as the API server has it, with its last good spec.
-    pub fn objects(&self) -> Vec<(Arc<IssuerObject>, Option<Arc<Spanned<IssuerConfig>>>)> {
-        self.known.values().map(|known| (known.object.clone(), known.good.clone())).collect()
+    /// Each for whoever writes its status.
+    pub fn objects(&self) -> Vec<SeenObject> {
+        let seen =
+            |known: &KnownObject| SeenObject { object: known.object.clone(), good: known.good.clone() };
+        self.known.values().map(seen).collect()
     }
 }
 
@@ -146,6 +155,6 @@ mod tests {
         object.metadata.resource_version = Some("9".to_owned());
         object.status = json!({ "observedGeneration": 1 });
         assert!(!index.take(&objects));
-        assert_eq!(index.objects()[0].0.status["observedGeneration"], 1);
+        assert_eq!(index.objects()[0].object.status["observedGeneration"], 1);
     }
 }

@@ -13,11 +13,11 @@ use chancery_core::{IssuerUrl, PublicKey};
 use jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
-use serde_saphyr::Spanned;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info};
 
+use super::index::SeenObject;
 use super::object::IssuerObject;
 use super::status::{IssuerStatus, Known};
 use super::{Standing, Watched};
@@ -27,8 +27,8 @@ use crate::config::IssuerConfig;
 use crate::metrics::TargetLabels;
 use crate::roster::OpenIssuer;
 
-/// Every object as the API server has it, with its last good spec.
-pub(super) type SeenObjects = Arc<Vec<(Arc<IssuerObject>, Option<Arc<Spanned<IssuerConfig>>>)>>;
+/// Every object that is there.
+pub(super) type SeenObjects = Arc<Vec<SeenObject>>;
 
 /// What changes within this time is written together.
 const TOGETHER: Duration = Duration::from_secs(1);
@@ -96,28 +96,27 @@ impl StatusWriter {
             return Ok(());
         }
         let (seen, conditions) = (self.seen.borrow().clone(), self.watched.conditions.conditions());
-        let mut by_subject: BTreeMap<Option<&IssuerUrl>, Vec<&Condition>> = BTreeMap::new();
+        let mut standings = BTreeMap::new();
+        let mut of_issuers: BTreeMap<&IssuerUrl, Vec<&Condition>> = BTreeMap::new();
         for condition in &conditions {
-            by_subject.entry(condition.subject.issuer_url()).or_default().push(condition);
+            match condition.subject.issuer_url() {
+                Some(issuer) => of_issuers.entry(issuer).or_default().push(condition),
+                None => _ = standings.insert(&condition.subject, condition),
+            }
         }
         let opened = self.watched.roster.opened_issuers();
         let mut failed = Ok(());
-        for (object, config) in seen.iter() {
+        for SeenObject { object, good } in seen.iter() {
+            // The service may not have heard of it yet.
             let subject = Subject::object(&object.name_any());
-            let mut of_process = by_subject.get(&None).into_iter().flatten().copied();
-            // The service has not heard of it yet.
-            let Some(standing) = of_process.find(|condition| condition.subject == subject) else { continue };
-            let url = config.as_ref().map(|config| &config.value.url);
-            let runs = url.filter(|_| Standing::runs(standing.reason));
+            let Some(standing) = standings.get(&subject).copied() else { continue };
+            let runs = good.as_ref().filter(|_| Standing::runs(standing.reason)).map(|good| &good.value);
+            let url = runs.map(|config| &config.url);
             let known = Known {
                 standing,
-                conditions: runs.and_then(|url| by_subject.get(&Some(url))).cloned().unwrap_or_default(),
-                keys: runs.and_then(|url| keys(opened.get(url)?)),
-                targets: config
-                    .iter()
-                    .filter(|_| runs.is_some())
-                    .flat_map(|it| self.targets(&it.value))
-                    .collect(),
+                conditions: url.and_then(|url| of_issuers.get(url)).cloned().unwrap_or_default(),
+                keys: url.and_then(|url| keys(opened.get(url)?)),
+                targets: runs.into_iter().flat_map(|config| self.targets(config)).collect(),
             };
             let before = IssuerStatus::read(&object.status);
             let status = IssuerStatus::new(&known, &before, Timestamp::now());

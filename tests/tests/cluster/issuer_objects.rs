@@ -1,5 +1,7 @@
 //! Issuers that objects of a cluster declare: one real API server, two replicas of the service that take turns.
 
+#![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
+
 use anyhow::{Context, Result, ensure};
 use e2e::chancery::IssuerService;
 use e2e::{binary, chancery, wait};

@@ -123,7 +123,7 @@ fn spec(stage: &Stage, object: u64, Declared { max_age, folder }: Declared) -> V
 }
 
 fn key_of(object: u64) -> usize {
-    usize::from(object % 2 == 0) + 1
+    usize::from(object.is_multiple_of(2)) + 1
 }
 
 async fn make(stage: &Stage, object: u64, changes: Vec<Change>) -> Result<()> {

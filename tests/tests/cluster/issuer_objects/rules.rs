@@ -23,13 +23,14 @@ fn with(pointer: &str, value: Value) -> Value {
     spec
 }
 
-/// Specs that the API server takes, and what it says to a neighbour of each.
-fn rules() -> Vec<(Value, Value, &'static str)> {
-    let at = |pointer: &'static str, good: Value, bad: Value, why: &'static str| {
-        (with(pointer, good), with(pointer, bad), why)
-    };
-    let one = "expected exactly one of";
-    let (source, to) = (|source: Value| json!([source]), |to: Value| json!([{ "to": to }]));
+/// A spec that the API server takes, a neighbour that it refuses, and what it says.
+type Rule = (Value, Value, &'static str);
+
+fn at(pointer: &'static str, good: Value, bad: Value, why: &'static str) -> Rule {
+    (with(pointer, good), with(pointer, bad), why)
+}
+
+fn rules() -> Vec<Rule> {
     vec![
         at(
             "/url",
@@ -43,77 +44,76 @@ fn rules() -> Vec<(Value, Value, &'static str)> {
         at("/owner", json!("team-a"), json!("team a"), "should match"),
         at("/maxAgeSeconds", json!(60), json!(-1), "greater than or equal to 0"),
         at("/retention", json!("1d 12h"), json!("soon"), "should match"),
-        at("/sources", source(json!({ "kubeApiserver": {} })), json!([]), "should have at least 1 items"),
-        at("/sources", source(json!({ "secret": { "name": "s" } })), source(json!({ "name": "none" })), one),
-        at(
-            "/sources",
-            source(json!({ "ring": { "configMap": { "name": "r" } } })),
-            source(json!({ "kubeApiserver": {}, "configMap": { "name": "c" } })),
+        at("/verify/every", json!("60s"), json!("-1s"), "should match"),
+        at("/verify/for", json!(["aws", "azure"]), json!(["aws", "aws"]), "Duplicate value"),
+    ]
+}
+
+fn rules_of_sources() -> Vec<Rule> {
+    let (one, two) =
+        ("expected exactly one of kubeApiserver", "expected exactly one of name and labelSelector");
+    let source = |good: Value, bad: Value, why| at("/sources", json!([good]), json!([bad]), why);
+    vec![
+        at("/sources", json!([{ "kubeApiserver": {} }]), json!([]), "should have at least 1 items"),
+        source(json!({ "secret": { "name": "s" } }), json!({ "name": "none" }), one),
+        source(
+            json!({ "ring": { "configMap": { "name": "r" } } }),
+            json!({ "kubeApiserver": {}, "configMap": { "name": "c" } }),
             one,
         ),
-        at(
-            "/sources",
-            source(json!({ "configMap": { "labelSelector": "a=b", "keys": ["*.pub"] } })),
-            source(json!({ "configMap": { "labelSelector": "a=b", "name": "c" } })),
-            "expected exactly one of name and labelSelector",
+        source(
+            json!({ "configMap": { "labelSelector": "a=b", "keys": ["*.pub"] } }),
+            json!({ "configMap": { "labelSelector": "a=b", "name": "c" } }),
+            two,
         ),
-        at(
-            "/sources",
-            source(json!({ "secret": { "labelSelector": "a=b" } })),
-            source(json!({ "secret": {} })),
-            "expected exactly one of name and labelSelector",
-        ),
-        at(
-            "/sources",
-            source(json!({ "secret": { "name": "s", "fields": ["sa.pub", "tls.crt"] } })),
-            source(json!({ "secret": { "name": "s", "fields": ["tls.key"] } })),
+        source(json!({ "secret": { "labelSelector": "a=b" } }), json!({ "secret": {} }), two),
+        source(
+            json!({ "secret": { "name": "s", "fields": ["sa.pub", "tls.crt"] } }),
+            json!({ "secret": { "name": "s", "fields": ["tls.key"] } }),
             "should match",
         ),
-        at(
-            "/sources",
-            source(json!({ "kubeApiserver": { "canary": { "serviceAccount": "c" }, "pollSeconds": 1 } })),
-            source(json!({ "kubeApiserver": { "pollSeconds": 0 } })),
+        source(
+            json!({ "kubeApiserver": { "canary": { "serviceAccount": "c" }, "pollSeconds": 1 } }),
+            json!({ "kubeApiserver": { "pollSeconds": 0 } }),
             "greater than or equal to 1",
         ),
-        at("/targets", to(json!({ "gcs": { "bucket": "b" } })), to(json!({ "name": "none" })), one),
-        at(
-            "/targets",
-            to(json!({ "directory": { "path": "a/b-1" } })),
-            to(json!({ "directory": { "path": "a" }, "gcs": { "bucket": "b" } })),
+    ]
+}
+
+fn rules_of_targets() -> Vec<Rule> {
+    let one = "expected exactly one of directory";
+    let to =
+        |good: Value, bad: Value, why| at("/targets", json!([{ "to": good }]), json!([{ "to": bad }]), why);
+    let public = |url: &str| json!([{ "to": { "s3": { "bucket": "b" } }, "publicUrl": url }]);
+    vec![
+        to(json!({ "gcs": { "bucket": "b" } }), json!({ "name": "none" }), one),
+        to(
+            json!({ "directory": { "path": "a/b-1" } }),
+            json!({ "directory": { "path": "a" }, "gcs": { "bucket": "b" } }),
             one,
         ),
-        at(
-            "/targets",
-            to(json!({ "directory": { "path": "a..b" } })),
-            to(json!({ "directory": { "path": "a/../b" } })),
+        to(
+            json!({ "directory": { "path": "a..b" } }),
+            json!({ "directory": { "path": "a/../b" } }),
             "should match",
         ),
-        at(
-            "/targets",
-            to(json!({ "directory": { "path": "a" } })),
-            to(json!({ "directory": { "path": "/a" } })),
-            "should match",
-        ),
-        at(
-            "/targets",
-            to(json!({ "azureBlob": { "account": "abc", "container": "$web" } })),
-            to(json!({ "azureBlob": { "account": "abc", "endpoint": "https://e", "container": "c" } })),
+        to(json!({ "directory": { "path": "a" } }), json!({ "directory": { "path": "/a" } }), "should match"),
+        to(
+            json!({ "azureBlob": { "account": "abc", "container": "$web" } }),
+            json!({ "azureBlob": { "account": "abc", "endpoint": "https://e", "container": "c" } }),
             "expected exactly one of account and endpoint",
         ),
-        at(
-            "/targets",
-            to(json!({ "s3": { "bucket": "b", "timeoutSeconds": 300 } })),
-            to(json!({ "s3": { "bucket": "b", "timeoutSeconds": 301 } })),
+        to(
+            json!({ "s3": { "bucket": "b", "timeoutSeconds": 300 } }),
+            json!({ "s3": { "bucket": "b", "timeoutSeconds": 301 } }),
             "less than or equal to 300",
         ),
         at(
             "/targets",
-            json!([{ "to": { "s3": { "bucket": "b" } }, "publicUrl": "https://b.example/x" }]),
-            json!([{ "to": { "s3": { "bucket": "b" } }, "publicUrl": "https://me@b.example/x" }]),
+            public("https://b.example/x"),
+            public("https://me@b.example/x"),
             "without user, query and fragment",
         ),
-        at("/verify/every", json!("60s"), json!("-1s"), "should match"),
-        at("/verify/for", json!(["aws", "azure"]), json!(["aws", "aws"]), "Duplicate value"),
     ]
 }
 
@@ -126,7 +126,8 @@ pub async fn hold(stage: &Stage) -> Result<()> {
         let made = api.create(&PostParams::default(), &object(&name, spec)).await;
         made.map(drop).map_err(|error| error.to_string())
     };
-    for (number, (good, bad, why)) in rules().into_iter().enumerate() {
+    let rules = [rules(), rules_of_sources(), rules_of_targets()].into_iter().flatten();
+    for (number, (good, bad, why)) in rules.enumerate() {
         let taken = create(format!("good-{number}"), good.clone()).await;
         ensure!(taken.is_ok(), "{good}: {taken:?}");
         let refused = create(format!("bad-{number}"), bad.clone()).await;
