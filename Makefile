@@ -32,13 +32,14 @@ prerequisites: ## says what of the programs that the tests need is missing
 test: prerequisites servers ## every test, on real servers
 	tests/suites $$(tests/servers/install --features)
 
-soak: ## takes each rule away and says which test notices; suites on an older Kubernetes; 20 rotations; what others write changed at random
+soak: ## what takes longer: each rule taken away, an older Kubernetes, 20 rotations, readers of what others write, 300 objects
 	core/tests/histories/removed_rules
 	tests/servers/install kube-apiserver-1.33
 	CHANCERY_KUBE_APISERVER=kube-apiserver-1.33 cargo test --workspace $$(tests/servers/install --features) --test cluster
 	cargo test --workspace $$(tests/servers/install --features) --test signer -- --ignored
 	CHANCERY_ROTATIONS=20 cargo test --workspace $$(tests/servers/install --features) --test rotation -- --nocapture under_load
 	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
+	cargo test --workspace $$(tests/servers/install --features) --test cluster --test manual -- --ignored --nocapture soak_three_hundred
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check

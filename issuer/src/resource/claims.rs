@@ -25,8 +25,8 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wanted {
     Url(IssuerUrl),
-    /// The id that is declared. One that is made for an issuer is nobody else's.
-    Owner(String),
+    /// The id in markers, declared or derived. Those that the state makes at random are nobody else's.
+    Owner(Owner),
     /// A host and a path.
     Answers(String),
     Target(String),
@@ -42,10 +42,11 @@ enum Holder {
 impl Claim {
     /// The claim of an issuer that is declared so, in a service that answers at these hosts besides the issuers' own.
     pub fn of(config: &IssuerConfig, extra_hosts: &[ExtraHost]) -> Self {
-        let owner = config.owner.as_ref().map(Owner::to_string).map(Wanted::Owner);
+        let owner = config.owner.clone().unwrap_or_else(|| Owner::of_issuer(&config.url));
         let answers = answers_at(&config.url, extra_hosts).into_iter().map(Wanted::Answers);
         let targets = config.targets.iter().filter_map(|target| place(&target.value.to)).map(Wanted::Target);
-        let wants = [Wanted::Url(config.url.clone())].into_iter().chain(owner).chain(answers).chain(targets);
+        let alone = [Wanted::Url(config.url.clone()), Wanted::Owner(owner)];
+        let wants = alone.into_iter().chain(answers).chain(targets);
         Self { url: config.url.clone(), wants: wants.collect() }
     }
 
@@ -237,12 +238,19 @@ mod tests {
 
     #[test]
     fn the_file_wins_over_objects_and_the_older_over_the_newer_whatever_they_share() {
-        let file = [claim(&entry("https://a.example/f", &format!(", owner: team {}", folder("/www/f"))))];
+        let g: IssuerUrl = "https://a.example/g".parse().unwrap();
+        let first = entry("https://a.example/f", &format!(", owner: team {}", folder("/www/f")));
+        let file = [claim(&first), claim(&entry(g.as_str(), ""))];
         for (name, more, word) in [
             ("https://a.example/f", String::new(), "declared by the entry https://a.example/f of the"),
             ("https://a.example/f/", String::new(), "a.example/f is where this service answers"),
             ("https://A.example:443/f", String::new(), "a.example/f is where this service answers"),
             ("https://b.example", ", owner: team".to_owned(), "the owner team marks the documents"),
+            (
+                "https://b.example",
+                format!(", owner: {}", Owner::of_issuer(&g)),
+                "marks the documents of the entry",
+            ),
             ("https://b.example", folder("/www/f/"), "the target directory /www/f is that of the entry"),
         ] {
             let objects = [object("one", 1, &entry(name, &more))];

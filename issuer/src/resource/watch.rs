@@ -1,6 +1,6 @@
 //! The task that follows the objects.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use chancery_cluster::access::{AccessError, ClusterChoice, client, watching_client};
@@ -34,14 +34,11 @@ impl IssuerObjects {
     /// cluster is down.
     ///
     /// # Errors
-    /// When the cluster cannot be reached by what is configured, or a path or endpoint there cannot be used.
+    /// When the cluster cannot be reached by what is configured.
     pub async fn open(config: &ResourcesConfig, base: &Path, watched: Watched) -> Result<Self, ObjectsError> {
         let choice = ClusterChoice { kubeconfig: config.kubeconfig.as_deref(), context: None, base };
         let access = choice.config().await?;
         let namespace = config.namespace.clone().unwrap_or_else(|| access.default_namespace.clone());
-        if let Some(directory) = config.directory.as_ref().filter(|directory| !directory.is_dir()) {
-            return Err(ObjectsError::Directory(directory.clone()));
-        }
         let limits = ObjectLimits {
             namespace: namespace.clone(),
             kubeconfig: config.kubeconfig.clone(),
@@ -107,7 +104,4 @@ pub enum ObjectsError {
     /// The cluster cannot be reached by what is configured.
     #[error("resources: {0}")]
     Access(#[from] AccessError),
-    /// There is no such folder.
-    #[error("`resources.directory` {} is no folder; make it, or leave it out if no object has a directory as a target", .0.display())]
-    Directory(PathBuf),
 }

@@ -168,7 +168,7 @@ mod tests {
     use std::time::Duration;
 
     use chancery_cluster::cell::{CellStore, StoreMode};
-    use chancery_core::visibility::{EdgeKeys, EdgeObservation, Observation};
+    use chancery_core::visibility::{EdgeKeys, EdgeObservation, Observation, OriginObservation};
 
     use super::*;
     use crate::visibility::VISIBILITY;
@@ -237,6 +237,18 @@ mod tests {
         // The first one has slept meanwhile: what it knew is older.
         first.write(&cell, &settings, &history).await.unwrap();
         assert_eq!(seconds_visible(&first), (180, 0));
+    }
+
+    #[test]
+    fn what_a_writer_of_ours_finds_is_no_look_from_outside() {
+        let mut writer = Writer::begin(&issuer(), &settings(), None, &PublishedHistory::default());
+        let (view, origin, kids) =
+            ("issuer URL".to_owned(), "target www".to_owned(), [KID.parse().unwrap()].into());
+        writer.take(ObservationEvent::Origin(OriginObservation { view, origin, kids }), |_| true);
+        assert!(!writer.was_looked_at("issuer URL"));
+        let event = look(&writer, 60);
+        writer.take(event, |_| true);
+        assert!(writer.was_looked_at("issuer URL") && !writer.was_looked_at("another"));
     }
 
     #[tokio::test]
