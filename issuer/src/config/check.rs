@@ -3,6 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_saphyr::Spanned;
+#[cfg(feature = "kube")]
+use {
+    serde_json::Value,
+    serde_saphyr::Location,
+    sha2::{Digest as _, Sha256},
+};
 
 use super::values::check_public_url;
 use super::{Config, IssuerConfig};
@@ -84,8 +90,24 @@ impl Config {
     }
 }
 
+#[cfg(feature = "kube")]
+impl IssuerConfig {
+    /// An entry that does not stand in the file.
+    ///
+    /// # Errors
+    /// What came, what was expected, what to do.
+    pub(crate) fn of_entry(entry: Value) -> Result<Spanned<Self>, String> {
+        let declared = Sha256::digest(entry.to_string()).into();
+        let config: Self = serde_json::from_value(entry).map_err(|error| error.to_string())?;
+        let config = Self { declared, ..config };
+        let config = Spanned::new(config, Location::UNKNOWN, Location::UNKNOWN);
+        check_issuer(&config).map_err(|refusal| refusal.problem)?;
+        Ok(config)
+    }
+}
+
 /// What one issuer may not be, whoever declares it.
-pub(super) fn check_issuer(issuer: &Spanned<IssuerConfig>) -> Result<(), Refusal> {
+fn check_issuer(issuer: &Spanned<IssuerConfig>) -> Result<(), Refusal> {
     let IssuerConfig { url, sources, targets, sinks, registrations, .. } = &issuer.value;
     if sources.is_empty() {
         return Err(Refusal::at(

@@ -10,15 +10,7 @@ use chancery_publisher::target::TargetConfig;
 use chancery_publisher::trust::Registration;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
-#[cfg(feature = "kube")]
-use {
-    serde_json::Value,
-    serde_saphyr::Location,
-    sha2::{Digest as _, Sha256},
-};
 
-#[cfg(feature = "kube")]
-use super::check::check_issuer;
 use super::values;
 use crate::source::SourceConfig;
 
@@ -58,20 +50,6 @@ pub struct IssuerConfig {
 }
 
 impl IssuerConfig {
-    /// An entry that does not stand in the file.
-    ///
-    /// # Errors
-    /// What came, what was expected, what to do.
-    #[cfg(feature = "kube")]
-    pub(crate) fn of_entry(entry: Value) -> Result<Spanned<Self>, String> {
-        let declared = Sha256::digest(entry.to_string()).into();
-        let config: Self = serde_json::from_value(entry).map_err(|error| error.to_string())?;
-        let config = Self { declared, ..config };
-        let config = Spanned::new(config, Location::UNKNOWN, Location::UNKNOWN);
-        check_issuer(&config).map_err(|refusal| refusal.problem)?;
-        Ok(config)
-    }
-
     /// The cache policy of the documents.
     pub fn cache(&self) -> CachePolicy {
         CachePolicy::of_seconds(self.max_age_seconds)
