@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::chancery::IssuerService;
+use e2e::kube_apiserver::KubeApiserver;
 use e2e::{binary, chancery, wait};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -14,29 +15,35 @@ mod random;
 mod rules;
 mod stage;
 
+/// One stage for all of it: an API server takes seconds of a processor to start.
 #[tokio::test]
 async fn objects_come_and_go_beside_the_file_and_their_status_says_how_they_fare() -> Result<()> {
     if binary::skipped(&["etcd", "kube-apiserver"]) {
         return Ok(());
     }
-    let stage = Stage::start().await?;
+    let mut stage = Stage::start().await?;
     rules::hold(&stage).await?;
     let mut replicas = stage.start_replicas().await?;
-    let lived = live(&stage, &mut replicas[0]).await;
+    let lived = live(&mut stage, &mut replicas).await;
     lived.with_context(|| format!("{}\n{}", replicas[0].log(), replicas[1].log()))?;
-    // Nothing of all that restarted one of them, or touched the issuer of the file.
-    stage.is_shown("/file", 0).await?;
     for replica in &mut replicas {
         ensure!(replica.terminate().await? == Some(0), "{}", replica.log());
     }
     Ok(())
 }
 
-async fn live(stage: &Stage, first: &mut IssuerService) -> Result<()> {
+async fn live(stage: &mut Stage, replicas: &mut [IssuerService; 2]) -> Result<()> {
     come_and_change(stage).await.context("come and change")?;
     bad_specs(stage).await.context("bad specs")?;
     collide(stage).await.context("collide")?;
-    give_way(stage, first).await.context("give way")
+    give_way(stage, &mut replicas[0]).await.context("give way")?;
+    // Nothing of all that restarted one of them, or touched the issuer of the file.
+    for replica in replicas.iter_mut() {
+        ensure!(replica.log().matches("listening").count() == 2, "it was started again");
+    }
+    stage.is_shown("/file", 0).await?;
+    random::converge(stage, replicas, 30).await.context("at random")?;
+    outlast_the_api_server(stage).await.context("without an API server")
 }
 
 /// An object is made, shown, changed, deleted.
@@ -219,4 +226,15 @@ async fn give_way(stage: &Stage, service: &mut IssuerService) -> Result<()> {
     .await?;
     stage.delete("cluster-b").await?;
     stage.is_gone("/b").await
+}
+
+/// While nobody can ask the API server what is known is served, and what comes then is followed.
+async fn outlast_the_api_server(stage: &mut Stage) -> Result<()> {
+    stage.server.process().kill()?;
+    stage.is_shown("/bystander", 3).await?;
+    stage.server = KubeApiserver::start_on(stage.server.port(), stage.server.cluster()).await?;
+    stage.create("later", stage.spec("/later", 2, "later")).await?;
+    stage.is_shown("/later", 2).await?;
+    stage.is_published("later", 2).await?;
+    stage.accepted("later", "Followed").await.map(drop)
 }

@@ -43,28 +43,24 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn thirty_objects_at_random_converge_while_two_replicas_take_turns() -> Result<()> {
-    converge(30).await
-}
-
-#[tokio::test]
 #[ignore = "minutes of two processors; make soak runs it"]
 async fn soak_three_hundred_objects_at_random_converge_while_two_replicas_take_turns() -> Result<()> {
-    converge(300).await
-}
-
-async fn converge(objects: u64) -> Result<()> {
     if binary::skipped(&["etcd", "kube-apiserver"]) {
         return Ok(());
     }
+    let stage = Stage::start().await?;
+    let mut replicas = stage.start_replicas().await?;
+    let ended = converge(&stage, &mut replicas, 300).await;
+    ended.with_context(|| format!("{}\n{}", replicas[0].log(), replicas[1].log()))
+}
+
+/// So many objects are made, changed and deleted.
+pub async fn converge(stage: &Stage, replicas: &mut [IssuerService; 2], objects: u64) -> Result<()> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.subsec_nanos();
     let seed =
         std::env::var("CHANCERY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(u64::from(now));
-    eprintln!("CHANCERY_SEED={seed} runs it again");
-    let stage = Stage::start().await?;
-    let mut replicas = stage.start_replicas().await?;
-    let ended = run(&stage, &mut replicas, (objects, Dice(seed))).await;
-    ended.with_context(|| format!("seed {seed}\n{}\n{}", replicas[0].log(), replicas[1].log()))
+    let ended = run(stage, replicas, (objects, Dice(seed))).await;
+    ended.with_context(|| format!("CHANCERY_SEED={seed} runs it again"))
 }
 
 /// Three waves of changes, each under another leader; then everything is as the objects say.
