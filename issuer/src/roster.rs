@@ -135,3 +135,21 @@ impl Roster {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn readiness_waits_for_objects_until_they_are_listed_or_it_has_waited_for_long_enough() {
+        let roster = Roster::default();
+        assert!(!roster.is_waiting_for_objects(), "nobody follows any");
+        roster.awaits_objects();
+        assert!(roster.is_waiting_for_objects());
+        roster.has_objects();
+        assert!(!roster.is_waiting_for_objects());
+        roster.awaits_objects();
+        tokio::time::advance(READINESS_WAIT).await;
+        assert!(!roster.is_waiting_for_objects());
+    }
+}

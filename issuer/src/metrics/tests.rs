@@ -41,6 +41,7 @@ fn every_metric_is_rendered_under_its_documented_name() {
     metrics.sinks().foreign_keys_are(&sink, 1);
     metrics.verified(&issuer(), [Severity::Warning], second(13));
     metrics.visibility().drifted(&target, &DriftKind::Vanished);
+    metrics.objects().are("collided", 3);
     metrics.requests().answered(StatusCode::OK);
     metrics.certificate_reloaded(CertificateReload::Replaced);
     metrics.certificate_expires("/tls.crt", second(99));
@@ -56,6 +57,7 @@ fn every_metric_is_rendered_under_its_documented_name() {
         r#"chancery_last_publish_timestamp_seconds{issuer="https://id.example.com",target="bucket"} 12"#,
         r#"chancery_target_up_to_date{issuer="https://id.example.com",target="bucket"} 1"#,
         r#"chancery_foreign_keys{issuer="https://id.example.com",target="bucket"} 2"#,
+        r#"chancery_issuer_objects{state="collided"} 3"#,
         r#"chancery_uploads_total{issuer="https://id.example.com",sink="vault",result="blocked"} 1"#,
         r#"chancery_last_upload_timestamp_seconds{issuer="https://id.example.com",sink="vault"} 14"#,
         r#"chancery_sink_up_to_date{issuer="https://id.example.com",sink="vault"} 0"#,

@@ -158,17 +158,19 @@ fn check_target(to: Option<&mut Value>, limits: &ObjectLimits) -> Result<(), Str
     let below = path.as_str().filter(|path| is_below(path)).ok_or_else(|| {
         format!(
             "{path} is no folder that an object may name; expected names of letters, digits, `.`, `_` and `-` with `/` \
-             between them, none beginning with `.`, such as cluster-a"
+             between them, none beginning with `.` and none `openid`, such as cluster-a"
         )
     })?;
     *path = text(&root.join(below));
     Ok(())
 }
 
-/// Whether `path` stays below a folder and touches nothing hidden there.
+/// Whether `path` stays below a folder, and out of the places where the documents of an issuer around it are: folders may
+/// lie in each other as URLs do, and a folder in place of a document would keep that from being written.
 fn is_below(path: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    path.split('/').all(|name| !name.is_empty() && !name.starts_with('.') && name.chars().all(legal))
+    let is_own = |name: &str| !name.is_empty() && !name.starts_with('.') && name != "openid";
+    path.split('/').all(|name| is_own(name) && name.chars().all(legal))
 }
 
 fn elements<'a>(value: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
@@ -270,6 +272,7 @@ mod tests {
             ("/targets/0/to/directory/path", json!("/etc"), "no folder that an object may name"),
             ("/targets/0/to/directory/path", json!("a/../../etc"), "no folder that an object may name"),
             ("/targets/0/to/directory/path", json!("a/.well-known"), "no folder that an object may name"),
+            ("/targets/0/to/directory/path", json!("a/openid/v1/jwks"), "no folder that an object may name"),
             ("/targets/0/to/directory/path", json!(7), "no folder that an object may name"),
             ("/verify/ca", json!("/etc/shadow"), "`verify.ca`"),
             ("/verify/resolve", json!(["a:443:127.0.0.1"]), "`verify.resolve[]`"),
