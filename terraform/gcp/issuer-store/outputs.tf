@@ -51,11 +51,11 @@ output "chancery_config" {
 
 output "kube_apiserver_args" {
   description = "Flags of kube-apiserver that follow from the issuer, in their order: the first issuer signs, all are accepted."
-  value = concat(
+  value = tolist(concat(
     [for issuer in distinct(concat([local.issuer_url], var.accepted_issuers)) : "--service-account-issuer=${issuer}"],
     ["--service-account-jwks-uri=${local.jwks_uri}"],
     length(var.api_audiences) == 0 ? [] : [
       "--api-audiences=${join(",", distinct(concat([local.issuer_url], var.accepted_issuers, var.api_audiences)))}"
     ],
-  )
+  ))
 }
