@@ -48,6 +48,9 @@ resource "aws_cloudfront_distribution" "this" {
   aliases         = var.domain_name == null ? [] : [var.domain_name]
   tags            = var.tags
 
+  # There is no such object. Without a name for it, the bucket would answer a question for the root with the list of what it holds.
+  default_root_object = "index.html"
+
   origin {
     domain_name              = aws_s3_bucket.this.bucket_regional_domain_name
     origin_id                = "bucket"

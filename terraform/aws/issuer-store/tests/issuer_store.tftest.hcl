@@ -130,6 +130,10 @@ run "behind_a_distribution" {
     error_message = "An error is not remembered."
   }
   assert {
+    condition     = coalesce(aws_cloudfront_distribution.this[0].default_root_object, "-") != "-"
+    error_message = "The bucket's list is shown to nobody."
+  }
+  assert {
     condition     = output.issuer_url == "https://d111111abcdef8.cloudfront.net/cluster-a"
     error_message = "The issuer is the distribution's own address."
   }
