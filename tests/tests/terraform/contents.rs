@@ -44,7 +44,8 @@ const INFRASTRUCTURE: [&str; 34] = [
 ];
 
 /// Attributes that hold a credential of an account.
-const CREDENTIALS: [&str; 4] = ["primary_access_key", "secondary_access_key", "_connection_string", "private_key"];
+const CREDENTIALS: [&str; 4] =
+    ["primary_access_key", "secondary_access_key", "_connection_string", "private_key"];
 
 /// What of a block must not be in a module.
 fn offences(block: &Block) -> Vec<String> {
@@ -109,18 +110,28 @@ fn uploaded_keys_are_nobodys_but_chancerys_after_the_provider_is_made() {
         .into_iter()
         .find(|block| block.labels == ["google_iam_workload_identity_pool_provider", "this"])
         .unwrap();
-    assert!(provider.text().contains("ignore_changes = [oidc[0].jwks_json, description]"), "{}", provider.text());
+    assert!(
+        provider.text().contains("ignore_changes = [oidc[0].jwks_json, description]"),
+        "{}",
+        provider.text()
+    );
 }
 
 #[test]
 fn audience_and_subject_are_always_compared_and_nothing_reads_the_issuer() {
     let aws = read(Path::new(ROOT).join("aws/trust/policies/assume-role.json.tftpl"));
-    assert!(aws.contains(":aud\": \"${audience}\"") && aws.contains(":sub\": \"${subject}\"") && !aws.contains("Like"));
+    assert!(
+        aws.contains(":aud\": \"${audience}\"")
+            && aws.contains(":sub\": \"${subject}\"")
+            && !aws.contains("Like")
+    );
     let azure = module_blocks("azure/trust")
         .into_iter()
         .find(|block| block.labels == ["azurerm_federated_identity_credential", "this"])
         .unwrap();
-    for (attribute, value) in [("issuer", "var.issuer_url"), ("audience", "[var.audience]"), ("subject", "each.value")] {
+    for (attribute, value) in
+        [("issuer", "var.issuer_url"), ("audience", "[var.audience]"), ("subject", "each.value")]
+    {
         assert_eq!(azure.attribute(attribute).as_deref(), Some(value), "{attribute}");
     }
     for module in MODULES {

@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 use crate::source::{EXAMPLES, MODULES};
 use crate::stage::{SERVERS, Stage};
 
-const OLD_KEYS: &str = r#"{"keys":[{"use":"sig","kty":"RSA","kid":"old","alg":"RS256","n":"AQ","e":"AQAB"}]}"#;
-const NEW_KEYS: &str = r#"{"keys":[{"use":"sig","kty":"RSA","kid":"new","alg":"RS256","n":"Aw","e":"AQAB"}]}"#;
+const OLD_KEYS: &str =
+    r#"{"keys":[{"use":"sig","kty":"RSA","kid":"old","alg":"RS256","n":"AQ","e":"AQAB"}]}"#;
+const NEW_KEYS: &str =
+    r#"{"keys":[{"use":"sig","kty":"RSA","kid":"new","alg":"RS256","n":"Aw","e":"AQAB"}]}"#;
 const POOL_PROVIDER: &str = "google_iam_workload_identity_pool_provider";
 
 /// The arguments of an example, and what it reads.
@@ -128,7 +130,10 @@ fn what_a_cloud_forbids_is_refused_with_the_reason_and_the_remedy() -> Result<()
         (
             "examples/aws",
             json!({ "data.aws_s3_account_public_access_block": { "block_public_policy": true } }),
-            Some(("prefix = \"cluster-a\"", "prefix = \"cluster-a\"\n  check_account_public_access_block = true")),
+            Some((
+                "prefix = \"cluster-a\"",
+                "prefix = \"cluster-a\"\n  check_account_public_access_block = true",
+            )),
             ["Block Public Access of the account wins over the bucket's", "set access = \"cloudfront\""],
         ),
         (
@@ -181,7 +186,9 @@ async fn check(configuration: &str, stage: &Stage, outputs: &Value) -> Result<()
     let credentials = stage.write("google.json", google.unwrap_or(CREDENTIALS))?;
     let mut command = Command::new(binary::chancery()?);
     command.args(["issuer", "--check", "--config"]).arg(&file);
-    command.env("AWS_WEB_IDENTITY_TOKEN_FILE", &token).env("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/publisher");
+    command
+        .env("AWS_WEB_IDENTITY_TOKEN_FILE", &token)
+        .env("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/publisher");
     command.env("AZURE_FEDERATED_TOKEN_FILE", &token).env("GOOGLE_APPLICATION_CREDENTIALS", credentials);
     let said = chancery::run_command(command).await?.success()?;
     assert!(said.ends_with("ok, 1 issuers\n"), "{said}");
@@ -200,7 +207,11 @@ async fn rendered_flags(issuer: &str, accepted: &[&str]) -> Result<Vec<String>> 
     accepted.iter().for_each(|issuer| arguments.extend(["--from", issuer]));
     let printed: Value = serde_json::from_str(&chancery::run(&arguments).await?.success()?)?;
     let flags = printed["flags"].as_array().with_context(|| format!("no flags: {printed}"))?;
-    flags.iter().map(|flag| Ok(flag.as_str().with_context(|| format!("no text: {flag}"))?.to_owned())).collect()
+    let text = |flag: &Value, field: &str| {
+        let text = flag[field].as_str().with_context(|| format!("no {field}: {flag}"))?;
+        Ok::<_, anyhow::Error>(text.to_owned())
+    };
+    flags.iter().map(|flag| Ok(format!("--{}={}", text(flag, "name")?, text(flag, "value")?))).collect()
 }
 
 #[tokio::test]
@@ -213,7 +224,9 @@ async fn the_outputs_are_taken_by_the_service_and_are_what_render_says() -> Resu
         let (stage, _) = made(example)?;
         let outputs = stage.outputs(example)?;
         let configuration = output(&outputs, "chancery_config")?.as_str().context("no text")?;
-        check(configuration, &stage, &outputs).await.with_context(|| format!("{example}:\n{configuration}"))?;
+        check(configuration, &stage, &outputs)
+            .await
+            .with_context(|| format!("{example}:\n{configuration}"))?;
         let Ok(issuer) = output(&outputs, "issuer_url") else {
             continue;
         };

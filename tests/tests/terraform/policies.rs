@@ -24,7 +24,10 @@ fn fenced(page: &str) -> Vec<String> {
 }
 
 fn assert_documented(policy: &str, page: &str) {
-    assert!(fenced(page).iter().any(|block| block == policy), "docs/{page} lacks this, which is granted:\n{policy}");
+    assert!(
+        fenced(page).iter().any(|block| block == policy),
+        "docs/{page} lacks this, which is granted:\n{policy}"
+    );
 }
 
 const BUCKET: [(&str, &str); 2] = [("arn", "arn:aws:s3:::oidc-example-com"), ("path", "cluster-a/")];
@@ -37,7 +40,10 @@ fn s3_is_written_and_read_by_the_documented_policies() {
     }
     let distribution = "arn:aws:cloudfront::123456789012:distribution/E2EXAMPLE";
     let values = [BUCKET.as_slice(), &[("distribution_arn", distribution)]].concat();
-    assert_documented(&rendered("aws/issuer-store/policies/distribution.json.tftpl", &values), "terraform.md");
+    assert_documented(
+        &rendered("aws/issuer-store/policies/distribution.json.tftpl", &values),
+        "terraform.md",
+    );
 }
 
 #[test]
@@ -53,9 +59,14 @@ fn a_role_on_aws_trusts_by_the_documented_policy() {
 
 #[test]
 fn azure_is_written_by_the_documented_role() {
-    let values =
-        [("name", "Chancery publisher"), ("resource_group_id", "/subscriptions/SUBSCRIPTION/resourceGroups/oidc")];
-    assert_documented(&rendered("azure/issuer-store/policies/publisher.json.tftpl", &values), "targets/azure-blob.md");
+    let values = [
+        ("name", "Chancery publisher"),
+        ("resource_group_id", "/subscriptions/SUBSCRIPTION/resourceGroups/oidc"),
+    ];
+    assert_documented(
+        &rendered("azure/issuer-store/policies/publisher.json.tftpl", &values),
+        "targets/azure-blob.md",
+    );
 }
 
 #[test]
@@ -64,7 +75,8 @@ fn google_cloud_is_written_by_the_documented_role_on_the_documented_condition() 
     let page = read("../docs/targets/gcs.md");
     let locals = module_blocks("gcp/issuer-store").into_iter().find(|block| block.kind == "locals").unwrap();
     let condition = crate::source::unquoted(&locals.attribute("publisher_condition").unwrap());
-    let condition = condition.replace("${var.bucket}", "oidc-example-com").replace("${local.path}", "cluster-a/");
+    let condition =
+        condition.replace("${var.bucket}", "oidc-example-com").replace("${local.path}", "cluster-a/");
     assert!(page.contains(&format!("expression={condition}")), "docs/targets/gcs.md lacks {condition}");
     let readers = resource("gcp/issuer-store", "google_storage_bucket_iam_member", "readers");
     let role = crate::source::unquoted(&readers.attribute("role").unwrap());
@@ -110,6 +122,8 @@ fn public_block(public: bool) -> String {
 #[test]
 fn a_public_bucket_has_the_documented_public_access_block_and_another_is_closed() {
     let page = read("../docs/targets/s3.md");
-    assert!(page.contains(&format!("--public-access-block-configuration \\\n        {}\n", public_block(true))));
+    assert!(
+        page.contains(&format!("--public-access-block-configuration \\\n        {}\n", public_block(true)))
+    );
     assert!(!public_block(false).contains("false"));
 }

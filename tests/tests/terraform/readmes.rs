@@ -54,9 +54,12 @@ fn tables(module: &str) -> String {
         of.sort_by_key(|block| block.labels.clone());
         of
     };
-    let mut text = format!("## Requirements\n\n{}\n## Resources\n\n| Name | Type |\n|---|---|\n", requirements(&blocks));
+    let mut text =
+        format!("## Requirements\n\n{}\n## Resources\n\n| Name | Type |\n|---|---|\n", requirements(&blocks));
     for (kind, called) in [("resource", "resource"), ("data", "data source")] {
-        of(kind).iter().for_each(|block| writeln!(text, "| {} | {called} |", block.labels.join(".")).unwrap());
+        of(kind)
+            .iter()
+            .for_each(|block| writeln!(text, "| {} | {called} |", block.labels.join(".")).unwrap());
     }
     text += "\n## Inputs\n\n| Name | Description | Type | Default | Required |\n|---|---|---|---|:---:|\n";
     for block in of("variable") {

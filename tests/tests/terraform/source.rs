@@ -10,13 +10,8 @@ pub const MODULES: [&str; 6] =
     ["aws/issuer-store", "aws/trust", "azure/issuer-store", "azure/trust", "gcp/issuer-store", "gcp/trust"];
 
 /// The examples, as folders of [`ROOT`].
-pub const EXAMPLES: [&str; 5] = [
-    "examples/aws",
-    "examples/aws-cloudfront",
-    "examples/azure",
-    "examples/gcp",
-    "examples/gcp-private",
-];
+pub const EXAMPLES: [&str; 5] =
+    ["examples/aws", "examples/aws-cloudfront", "examples/azure", "examples/gcp", "examples/gcp-private"];
 
 pub fn read(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
@@ -53,7 +48,8 @@ pub fn blocks(text: &str) -> Vec<Block> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let (head, rest) = line.split_once('{').unwrap_or_else(|| panic!("neither block nor comment: {line}"));
+        let (head, rest) =
+            line.split_once('{').unwrap_or_else(|| panic!("neither block nor comment: {line}"));
         let mut words = head.split_whitespace().map(|word| word.trim_matches('"').to_owned());
         let kind = words.next().unwrap();
         let body = match rest {
@@ -89,8 +85,7 @@ impl Block {
             let (left, right) = line.strip_prefix("  ")?.split_once('=')?;
             (left.trim_end() == name).then(|| right.trim().to_owned())
         };
-        let (at, first) =
-            self.lines.iter().enumerate().find_map(|(at, line)| Some((at, of_line(line)?)))?;
+        let (at, first) = self.lines.iter().enumerate().find_map(|(at, line)| Some((at, of_line(line)?)))?;
         let rest = self.lines.iter().skip(at + 1);
         let unindented = |line: &String| line.strip_prefix("  ").unwrap_or(line).to_owned();
         if let Some(end) = first.strip_prefix("<<-") {

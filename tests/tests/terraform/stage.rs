@@ -135,7 +135,8 @@ impl Stage {
         let types = self.types();
         for provider in PROVIDERS {
             let wanted = types.iter().filter(|name| of_provider(name, provider));
-            let printed = Command::new(binary::server("terraform-schemas")?).arg(provider).args(wanted).output()?;
+            let printed =
+                Command::new(binary::server("terraform-schemas")?).arg(provider).args(wanted).output()?;
             ensure!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
             std::fs::write(schemas.join(format!("{provider}.json")), &printed.stdout)?;
             let said: Value = serde_json::from_slice(&printed.stdout)?;
@@ -176,7 +177,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let path = entry?.path();
         let name = path.file_name().context("no name")?;
         // What somebody who worked in the folder left is nothing of ours.
-        if name.to_string_lossy().starts_with(".terraform") || name.to_string_lossy().starts_with("terraform.tfstate") {
+        if name.to_string_lossy().starts_with(".terraform")
+            || name.to_string_lossy().starts_with("terraform.tfstate")
+        {
             continue;
         }
         match path.is_dir() {

@@ -7,7 +7,8 @@ use crate::source::{EXAMPLES, MODULES, ROOT, files, module_blocks, read, unquote
 /// What Terraform would format otherwise, with its line.
 fn unformatted(text: &str) -> Vec<String> {
     let mut problems = Vec::new();
-    let mut refuse = |number: usize, what: &str, line: &str| problems.push(format!("line {}: {what}: {line}", number + 1));
+    let mut refuse =
+        |number: usize, what: &str, line: &str| problems.push(format!("line {}: {what}: {line}", number + 1));
     let mut aligned: Option<(usize, usize)> = None;
     let mut heredoc: Option<String> = None;
     for (number, line) in text.lines().enumerate() {
@@ -44,7 +45,9 @@ fn unformatted(text: &str) -> Vec<String> {
 fn assignment(line: &str) -> Option<usize> {
     let (left, right) = line.split_once('=')?;
     let name = left.trim();
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-\"./".contains(c));
+    let quoted = name.strip_prefix('"').map(|rest| rest.ends_with('"'));
+    let plain = || !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let is_name = quoted.unwrap_or_else(plain);
     let open: i32 = right.chars().map(|c| i32::from("([{".contains(c)) - i32::from(")]}".contains(c))).sum();
     (is_name && open == 0 && !right.starts_with(['=', '>']) && !right.contains("<<-")).then_some(left.len())
 }
@@ -82,10 +85,16 @@ fn versions_are_ranges_and_an_example_asks_for_those_of_its_modules() {
         let blocks = module_blocks(folder);
         let terraform = blocks.iter().find(|block| block.kind == "terraform").unwrap();
         let version = unquoted(&terraform.attribute("required_version").unwrap());
-        assert_eq!(version, ">= 1.9, < 2.0", "{folder}: validations that speak of other variables are of 1.9");
+        assert_eq!(
+            version, ">= 1.9, < 2.0",
+            "{folder}: validations that speak of other variables are of 1.9"
+        );
         let text = terraform.text();
         let ranges: Vec<_> = text.lines().filter(|line| line.trim().starts_with("version ")).collect();
-        assert!(ranges.len() == 1 && ranges[0].contains(">= ") && ranges[0].contains(", < "), "{folder}: {ranges:?}");
+        assert!(
+            ranges.len() == 1 && ranges[0].contains(">= ") && ranges[0].contains(", < "),
+            "{folder}: {ranges:?}"
+        );
         let cloud = folder.trim_start_matches("examples/").split(['/', '-']).next().unwrap();
         let modules = MODULES.iter().filter(|module| module.starts_with(cloud));
         for module in modules {
