@@ -15,6 +15,7 @@ mod contents;
 mod plans;
 mod policies;
 mod readmes;
+mod snippets;
 mod source;
 mod stage;
 mod style;

@@ -79,6 +79,13 @@ impl Block {
         self.lines.join("\n")
     }
 
+    /// The names of the attributes of the block itself.
+    pub fn arguments(&self) -> impl Iterator<Item = String> {
+        let own = self.lines.iter().filter_map(|line| line.strip_prefix("  "));
+        let own = own.filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+        own.filter_map(|line| Some(line.split_once('=')?.0.trim_end().to_owned()))
+    }
+
     /// The value of an attribute of the block itself as it is written, a value of several lines without its indentation.
     pub fn attribute(&self, name: &str) -> Option<String> {
         let of_line = |line: &str| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::source::{EXAMPLES, MODULES, ROOT, files, module_blocks, read, unquoted};
+use crate::source::{Block, EXAMPLES, MODULES, ROOT, files, module_blocks, read, unquoted};
 
 /// What Terraform would format otherwise, with its line.
 fn unformatted(text: &str) -> Vec<String> {
@@ -98,7 +98,7 @@ fn versions_are_ranges_and_an_example_asks_for_those_of_its_modules() {
         let cloud = folder.trim_start_matches("examples/").split(['/', '-']).next().unwrap();
         let modules = MODULES.iter().filter(|module| module.starts_with(cloud));
         for module in modules {
-            let of_module: String = module_blocks(module).iter().map(|block| block.text()).collect();
+            let of_module: String = module_blocks(module).iter().map(Block::text).collect();
             assert!(of_module.contains(ranges[0]), "{folder} and {module} ask for different versions");
         }
     }
