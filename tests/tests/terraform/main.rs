@@ -11,6 +11,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod conditions;
 mod contents;
 mod plans;
 mod policies;

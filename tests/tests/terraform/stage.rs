@@ -96,6 +96,10 @@ impl Stage {
     pub fn terraform(&self, folder: &str, arguments: &[&str]) -> Result<Run> {
         let mut command = Command::new(&self.terraform);
         command.args(arguments).current_dir(self.modules().join(folder)).stdin(Stdio::null());
+        // What somebody has set for work of their own.
+        for variable in ["TF_CLI_ARGS", "TF_DATA_DIR", "TF_WORKSPACE", "TF_PLUGIN_CACHE_DIR"] {
+            command.env_remove(variable);
+        }
         command.env("TF_CLI_CONFIG_FILE", self.folder.join("terraform.rc"));
         command.env("CHANCERY_SCHEMAS", self.folder.join("schemas")).env("CHANCERY_CLOUD", self.cloud());
         let output = command.output().context("run terraform")?;

@@ -63,6 +63,18 @@ run "an_issuer_without_a_path" {
   }
 }
 
+run "nobody_yet" {
+  command = plan
+
+  variables {
+    workloads = {}
+  }
+  assert {
+    condition     = length(aws_iam_role.this) == 0 && length(aws_iam_role_policy_attachment.this) == 0
+    error_message = "A provider may stand before any role."
+  }
+}
+
 run "another_audience_for_one_workload" {
   command = plan
 

@@ -64,6 +64,19 @@ run "credentials_for_two_service_accounts" {
   }
 }
 
+run "nobody_yet" {
+  command = plan
+
+  variables {
+    workloads           = {}
+    existing_identities = {}
+  }
+  assert {
+    condition     = length(azurerm_federated_identity_credential.this) == 0 && length(azurerm_role_assignment.this) == 0
+    error_message = "Without workloads there is nothing to make."
+  }
+}
+
 run "an_issuer_without_tls" {
   command = plan
 
@@ -144,6 +157,21 @@ run "a_wildcard_namespace" {
   variables {
     existing_identities = {
       publisher = { namespace = "*", service_account = "chancery", identity_id = "/subscriptions/s/resourceGroups/oidc/providers/Microsoft.ManagedIdentity/userAssignedIdentities/publisher" }
+    }
+  }
+  expect_failures = [var.existing_identities]
+}
+
+run "a_name_with_a_slash_for_an_identity_that_is_there" {
+  command = plan
+
+  variables {
+    existing_identities = {
+      "chancery/publisher" = {
+        namespace       = "chancery-system"
+        service_account = "chancery"
+        identity_id     = "/subscriptions/s/resourceGroups/oidc/providers/Microsoft.ManagedIdentity/userAssignedIdentities/publisher"
+      }
     }
   }
   expect_failures = [var.existing_identities]

@@ -73,6 +73,19 @@ run "principals_of_single_subjects" {
   }
 }
 
+run "nobody_yet" {
+  command = plan
+
+  variables {
+    workloads      = {}
+    impersonations = {}
+  }
+  assert {
+    condition     = length(google_project_iam_member.workloads) == 0 && output.principals == {}
+    error_message = "A provider may stand before any workload."
+  }
+}
+
 run "a_pool_that_is_there" {
   command = plan
 
@@ -198,7 +211,7 @@ run "a_subject_that_is_too_long" {
 
   variables {
     workloads = {
-      web = { namespace = "a-namespace-with-a-name-of-sixty-three-characters-which-is-the-mo", service_account = "and-a-service-account-whose-name-is-as-long" }
+      web = { namespace = "a-namespace-whose-name-has-sixty-three-characters-the-most-it-m", service_account = "and-a-service-account-whose-name-is-as-long" }
     }
   }
   expect_failures = [var.workloads]
@@ -214,6 +227,41 @@ run "a_service_account_twice" {
     }
   }
   expect_failures = [var.workloads]
+}
+
+run "a_subject_of_an_impersonation_that_is_too_long" {
+  command = plan
+
+  variables {
+    impersonations = {
+      publisher = {
+        namespace              = "a-namespace-whose-name-has-sixty-three-characters-the-most-it-m"
+        service_account        = "and-a-service-account-whose-name-is-as-long"
+        google_service_account = "projects/my-project/serviceAccounts/publisher@my-project.iam.gserviceaccount.com"
+      }
+    }
+  }
+  expect_failures = [var.impersonations]
+}
+
+run "a_service_account_that_acts_for_two" {
+  command = plan
+
+  variables {
+    impersonations = {
+      one = {
+        namespace              = "chancery-system"
+        service_account        = "chancery"
+        google_service_account = "projects/my-project/serviceAccounts/one@my-project.iam.gserviceaccount.com"
+      }
+      two = {
+        namespace              = "chancery-system"
+        service_account        = "chancery"
+        google_service_account = "projects/my-project/serviceAccounts/two@my-project.iam.gserviceaccount.com"
+      }
+    }
+  }
+  expect_failures = [var.impersonations]
 }
 
 run "an_address_instead_of_a_name" {
