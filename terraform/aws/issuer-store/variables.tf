@@ -82,8 +82,8 @@ variable "max_age_seconds" {
   nullable    = false
 
   validation {
-    condition     = var.max_age_seconds >= 0 && var.max_age_seconds <= 86400 && floor(var.max_age_seconds) == var.max_age_seconds
-    error_message = "The longest time in a cache is a whole number of seconds from 0 to 86400, and 600 unless the issuer's configuration says otherwise."
+    condition     = var.max_age_seconds >= 1 && var.max_age_seconds <= 86400 && floor(var.max_age_seconds) == var.max_age_seconds
+    error_message = "The longest time in a cache is a whole number of seconds from 1 to 86400, and 600 unless the issuer's configuration says otherwise. With 0, CloudFront would refuse to tell questions apart, which is how a view past caches is had."
   }
 }
 

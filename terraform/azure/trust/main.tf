@@ -32,13 +32,11 @@ resource "azurerm_user_assigned_identity" "this" {
 resource "azurerm_federated_identity_credential" "this" {
   for_each = local.subjects
 
-  name = "${each.key}-${substr(sha256("${var.issuer_url} ${each.value}"), 0, 12)}"
-  # The group of the identity, which the id of an identity names, too.
-  resource_group_name = contains(keys(var.workloads), each.key) ? var.resource_group_name : split("/", local.identity_ids[each.key])[4]
-  parent_id           = local.identity_ids[each.key]
-  issuer              = var.issuer_url
-  subject             = each.value
-  audience            = [var.audience]
+  name                      = "${each.key}-${substr(sha256("${var.issuer_url} ${each.value}"), 0, 12)}"
+  user_assigned_identity_id = local.identity_ids[each.key]
+  issuer                    = var.issuer_url
+  subject                   = each.value
+  audience                  = [var.audience]
 }
 
 resource "azurerm_role_assignment" "this" {

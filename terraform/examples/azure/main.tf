@@ -7,7 +7,7 @@ terraform {
   required_providers {
     azurerm = {
       source  = "hashicorp/azurerm"
-      version = ">= 4.23, < 5.0"
+      version = ">= 4.65, < 6.0"
     }
   }
 }

@@ -43,6 +43,21 @@ GETTERS = {
     "new cdktf.StringMap": ["map", "string"],
     "getBooleanMapAttribute": ["map", "bool"],
 }
+# What has changed in a provider since its bindings were made, which are made no longer, and with which version of it.
+OPTIONAL = {"type": "string", "computed": True, "optional": True, "required": False}
+AMENDMENTS = {
+    "azurerm": (
+        "4.65.0",
+        {
+            # hashicorp/terraform-provider-azurerm#31921: the identity has another name, and its group follows from it.
+            "azurerm_federated_identity_credential": {
+                "user_assigned_identity_id": {"type": "string", "computed": False, "optional": False, "required": True},
+                "parent_id": OPTIONAL,
+                "resource_group_name": OPTIONAL,
+            }
+        },
+    )
+}
 
 
 def fail(message):
@@ -170,6 +185,10 @@ def main():
                 text = archive.extractfile(member).read().decode()
                 source_map = json.loads(base64.b64decode(text[text.rindex("base64,") + len("base64,") :].strip()))
                 schemas[wanted[member.name]] = Source(source_map["sourcesContent"][0]).schema()
+    amended, amendments = AMENDMENTS.get(provider, (version, {}))
+    version = amended
+    for name in amendments.keys() & schemas.keys():
+        schemas[name]["attributes"] |= amendments[name]
     missing = sorted(set(wanted.values()) - set(schemas))
     if missing:
         fail(f"{provider} {version} has no {', '.join(missing)}")

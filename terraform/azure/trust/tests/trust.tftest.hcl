@@ -51,8 +51,9 @@ run "credentials_for_two_service_accounts" {
     error_message = "Each credential has one subject."
   }
   assert {
-    condition     = azurerm_federated_identity_credential.this["publisher"].resource_group_name == "oidc" && azurerm_federated_identity_credential.this["web"].resource_group_name == "apps"
-    error_message = "A credential lies in the group of its identity."
+    condition = (azurerm_federated_identity_credential.this["publisher"].user_assigned_identity_id == var.existing_identities.publisher.identity_id
+    && azurerm_federated_identity_credential.this["web"].user_assigned_identity_id == azurerm_user_assigned_identity.this["web"].id)
+    error_message = "Each credential is that of its identity."
   }
   assert {
     condition     = keys(azurerm_user_assigned_identity.this) == ["web"] && keys(azurerm_role_assignment.this) == ["web/read"]
