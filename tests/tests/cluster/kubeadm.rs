@@ -46,7 +46,7 @@ fn typed(dir: &Scratch, files: &Path, commands: &[&str]) -> Result<String> {
     let said =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     ensure!(output.status.success(), "{script}\n{said}");
-    Ok(std::fs::read_to_string(etc.join("kubernetes/manifests/kube-apiserver.yaml")).context(said)?)
+    std::fs::read_to_string(etc.join("kubernetes/manifests/kube-apiserver.yaml")).context(said)
 }
 
 /// The flags of the container in a static pod's manifest.
