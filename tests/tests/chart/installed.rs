@@ -1,0 +1,131 @@
+//! A release in a real cluster, from its installation to its end.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{binary, key_file::KeyFile};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::cluster::Stage;
+use crate::helm::{NAMESPACE, Rendered, over};
+use crate::played::{self, Ports};
+use crate::rights;
+
+#[tokio::test]
+async fn a_release_lives_in_a_cluster() -> Result<()> {
+    if binary::skipped(&["helm", "etcd", "kube-apiserver", "prometheus-operator", "cert-manager"]) {
+        return Ok(());
+    }
+    let stage = Stage::new().await?;
+    everything_is_known(&stage).await?;
+    rights::are_the_documented_ones(&stage).await?;
+
+    let ports = Ports::free()?;
+    let values = played::values(&stage, ports);
+    keys_for_the_sources(&stage).await?;
+    let release = stage.release("upgrade", &values).await?;
+    played::the_issuer_publishes(&stage, &release).await?;
+    let bundle = played::the_webhook_answers(&stage, &release, ports).await?;
+    let release = upgraded(&stage, &values, &bundle).await?;
+    played::every_right_is_needed(&stage, &release).await?;
+    ends_without_its_definitions(&stage, &release, &values).await
+}
+
+/// Everything that the chart can render at a time is installed, every field known to the API server, and its pods are as
+/// restricted as its namespace demands.
+async fn everything_is_known(stage: &Stage) -> Result<()> {
+    let certificates = json!({
+        "issuer": { "serve": { "certificate": { "mode": "certManager", "issuerRef": { "name": "public", "kind": "ClusterIssuer" } } } },
+        "webhook": { "certificate": { "mode": "certManager" } },
+        "networkPolicy": { "enabled": true, "metricsFrom": [{ "namespaceSelector": {} }] },
+        "monitoring": { "dashboard": { "enabled": true } },
+        "signer": {
+            "enabled": true, "highAvailability": true, "issuer": "https://id.example.com/cluster-a",
+            "keys": { "files": { "signing": "/etc/kubernetes/pki/sa.key" } },
+        },
+    });
+    let page = rights::values_of_the_page()?;
+    let whole = stage.release("install", &over(page.clone(), certificates)).await?;
+    let names = whole.names();
+    for name in ["PodMonitor/chancery-issuer", "PrometheusRule/chancery", "Certificate/chancery-webhook", "DaemonSet/chancery-signer"] {
+        ensure!(names.contains(name), "{name} is not among {names:?}");
+    }
+    are_known(stage, &whole).await?;
+    // With a certificate of its own, the webhook may do most.
+    let monitors = json!({ "monitoring": { "monitor": { "kind": "ServiceMonitor" } } });
+    are_known(stage, &stage.release("upgrade", &over(page.clone(), monitors)).await?).await?;
+    stage.release("upgrade", &page).await?;
+    Ok(())
+}
+
+async fn are_known(stage: &Stage, release: &Rendered) -> Result<()> {
+    for object in &release.0 {
+        // Of Helm's fields, none is ours alone: another manager may apply the same again.
+        stage.would_take(object).await?;
+        let template = &object["spec"]["template"];
+        if object["kind"] != "Deployment" {
+            continue;
+        }
+        let mut spec = template["spec"].clone();
+        // Deployments make pods through a controller, which there is none of.
+        spec["containers"][0]["name"] = json!("as-deployed");
+        let pod = json!({ "metadata": { "name": "as-deployed", "labels": template["metadata"]["labels"] }, "spec": spec });
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods?fieldValidation=Strict&dryRun=All");
+        let (status, answer) = stage.server.post(&path, stage.server.admin_token(), &pod).await?;
+        ensure!(status == StatusCode::CREATED, "{status}: {answer}");
+    }
+    Ok(())
+}
+
+/// Public halves where the sources look for them.
+async fn keys_for_the_sources(stage: &Stage) -> Result<()> {
+    let public = |name: &str| anyhow::Ok(std::fs::read_to_string(KeyFile::new(&stage.dir, name)?.public)?);
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "old-keys", "namespace": "keys" },
+        "data": { "old.pub": public("old")? },
+    });
+    stage.apply(&map).await?;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cluster-a-sa", "namespace": "clusters" },
+        "stringData": { "tls.crt": public("other")? },
+    });
+    stage.apply(&secret).await
+}
+
+/// Another configuration is another pod, and the certificate is not touched.
+async fn upgraded(stage: &Stage, values: &Value, bundle: &str) -> Result<Rendered> {
+    let checksum = async |name: &str| {
+        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}");
+        let object = stage.get(&path).await?.context("no Deployment")?;
+        anyhow::Ok(object["spec"]["template"]["metadata"]["annotations"]["checksum/config"].clone())
+    };
+    let before = (checksum("chancery-issuer").await?, checksum("chancery-webhook").await?);
+    let mut changed = values.clone();
+    let sources = changed["issuer"]["issuers"][0]["sources"].as_array_mut().context("no sources")?;
+    sources.push(json!({ "name": "replicas", "kubeApiserver": { "discover": true } }));
+    let release = stage.release("upgrade", &changed).await?;
+    let after = (checksum("chancery-issuer").await?, checksum("chancery-webhook").await?);
+    ensure!(before.0 != after.0 && before.1 == after.1, "{before:?} and {after:?}");
+    ensure!(played::ca_bundle(stage).await?.as_deref() == Some(bundle));
+    Ok(release)
+}
+
+/// Nothing of the release is left but the definitions and what people and the service itself have made; and it can come again.
+async fn ends_without_its_definitions(stage: &Stage, release: &Rendered, values: &Value) -> Result<()> {
+    stage.uninstall().await?;
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/keyrings.chancery.dev";
+    ensure!(stage.get(definition).await?.is_some(), "the definition has gone");
+    for (kind, path) in [
+        ("Deployment", "/apis/apps/v1/namespaces/chancery/deployments/chancery-issuer"),
+        ("Role", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/chancery-issuer"),
+        ("Role", "/apis/rbac.authorization.k8s.io/v1/namespaces/gateway/roles/chancery-issuer"),
+        ("ClusterRole", "/apis/rbac.authorization.k8s.io/v1/clusterroles/chancery-webhook"),
+    ] {
+        ensure!(release.0.iter().any(|it| it["kind"] == kind), "no {kind}");
+        ensure!(stage.get(path).await?.is_none(), "{path} is there still");
+    }
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/chancery-webhook";
+    ensure!(stage.get(path).await?.is_none(), "the registration is there still");
+    ensure!(stage.get("/api/v1/namespaces/chancery/secrets/chancery-writer-key").await?.is_some());
+    stage.release("install", values).await?;
+    Ok(())
+}

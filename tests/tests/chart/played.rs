@@ -1,0 +1,188 @@
+//! Our own program in the place of the rendered pods: with exactly the rendered configuration, token and rights it does its
+//! work, and without any one of the rights it says which.
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use e2e::witness::kids;
+use e2e::{http, ports, wait};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::cluster::{HOST, Stage};
+use crate::helm::{NAMESPACE, Rendered};
+use crate::pod::Pod;
+
+/// Ports of the issuer's admin page, and of the webhook.
+#[derive(Clone, Copy)]
+pub struct Ports {
+    issuer_admin: u16,
+    webhook: u16,
+    webhook_admin: u16,
+}
+
+impl Ports {
+    pub fn free() -> Result<Self> {
+        Ok(Self { issuer_admin: ports::free()?, webhook: ports::free()?, webhook_admin: ports::free()? })
+    }
+}
+
+/// Values of a release that can be played on this machine: on free ports, of an issuer that asks for every kind of right.
+pub fn values(stage: &Stage, ports: Ports) -> Value {
+    json!({
+        "logFormat": "text",
+        "issuer": {
+            "issuers": [{
+                "url": format!("https://{HOST}:{}", stage.port),
+                "sources": [
+                    { "kubeApiserver": {
+                        "pollSeconds": 1, "canary": { "namespace": "canaries", "serviceAccount": "chancery-canary" },
+                    } },
+                    { "configMap": { "namespace": "keys", "name": "old-keys" } },
+                    { "secret": { "namespace": "clusters", "name": "cluster-a-sa" } },
+                ],
+                "sinks": [{ "name": "gateway", "configMap": { "namespace": "gateway", "name": "jwks", "key": "jwks.json" } }],
+                "verify": { "enabled": false },
+            }],
+            "serve": { "port": stage.port, "certificate": { "mode": "provided" } },
+            "admin": { "port": ports.issuer_admin },
+        },
+        "webhook": { "port": ports.webhook, "admin": { "port": ports.webhook_admin }, "drainSeconds": 0 },
+    })
+}
+
+/// The issuer reads every source, publishes to the sink, serves, and reports.
+pub async fn the_issuer_publishes(stage: &Stage, release: &Rendered) -> Result<()> {
+    let mut pod = Pod::start(stage, release.pod("Deployment", "chancery-issuer")?).await?;
+    let ready = async || Ok(pod.page("readyz").await?.0 == 200);
+    wait::until("an issuer that is ready", ready).await.with_context(|| pod.process.log_tail())?;
+    let published = async || {
+        let jwks = stage.get("/api/v1/namespaces/gateway/configmaps/jwks").await?.context("no ConfigMap")?;
+        let jwks = jwks["data"]["jwks.json"].as_str().context("no JWKS")?.to_owned();
+        Ok(kids(&serde_json::from_str(&jwks)?).contains(&stage.key.kid))
+    };
+    wait::until("the keys in the sink", published).await.with_context(|| pod.process.log_tail())?;
+    let client = http::client_of(stage.authority.pem(), HOST, "127.0.0.1".parse()?)?;
+    let url = format!("https://{HOST}:{}/openid/v1/jwks", stage.port);
+    let served: Value = client.get(url).send().await?.error_for_status()?.json().await?;
+    ensure!(kids(&served).contains(&stage.key.kid), "{served}");
+    let conditions = async || {
+        let report = stage.get("/api/v1/namespaces/chancery/configmaps/chancery-report").await?;
+        let report = report.context("no report")?;
+        Ok(report["data"]["summary"].is_string())
+    };
+    wait::until("the report", conditions).await?;
+    let told = async || {
+        let events = stage.get("/apis/events.k8s.io/v1/namespaces/chancery/events").await?.context("no Events")?;
+        Ok(events["items"].as_array().is_some_and(|it| !it.is_empty()))
+    };
+    wait::until("an Event", told).await?;
+    ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
+    pod.process.signal(Signal::TERM)?;
+    let code = pod.process.exit(wait::SOON).await?.code();
+    ensure!(code == Some(0), "{code:?}: {}", pod.process.log_tail());
+    Ok(())
+}
+
+/// What is made anew each time, so that a right to create is needed as well.
+const MADE: [&str; 3] = [
+    "/apis/coordination.k8s.io/v1/namespaces/chancery/leases/chancery-issuer",
+    "/api/v1/namespaces/gateway/configmaps/jwks",
+    "/api/v1/namespaces/chancery/configmaps/",
+];
+
+/// Each rule of each Role is taken away in turn, and missed.
+pub async fn every_right_is_needed(stage: &Stage, release: &Rendered) -> Result<()> {
+    let template = release.pod("Deployment", "chancery-issuer")?;
+    let is_role = |it: &&Value| it["kind"] == "Role" && it["metadata"]["name"] == "chancery-issuer";
+    for role in release.0.iter().filter(is_role) {
+        let rules = role["rules"].as_array().context("no rules")?;
+        for (position, rule) in rules.iter().enumerate() {
+            forget(stage).await?;
+            let mut less = role.clone();
+            less["rules"].as_array_mut().context("no rules")?.remove(position);
+            stage.apply(&less).await?;
+            let pod = Pod::start(stage, template).await?;
+            let missed = async || {
+                let said = pod.process.log() + &pod.page("conditions").await.map(|it| it.1).unwrap_or_default();
+                Ok(is_missed(rule, &said))
+            };
+            let what = format!("whoever misses {rule} of {}", role["metadata"]["namespace"]);
+            wait::until(&what, missed).await.with_context(|| pod.process.log_tail())?;
+            drop(pod);
+            stage.apply(role).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn forget(stage: &Stage) -> Result<()> {
+    let maps = stage.get(MADE[2].trim_end_matches('/')).await?.context("no ConfigMaps")?;
+    for map in maps["items"].as_array().into_iter().flatten() {
+        let name = map["metadata"]["name"].as_str().unwrap_or_default();
+        if name.starts_with("chancery-state-") || name.starts_with("chancery-visibility-") {
+            stage.delete(&format!("{}{name}", MADE[2])).await?;
+        }
+    }
+    stage.delete(MADE[0]).await?;
+    stage.delete(MADE[1]).await
+}
+
+/// Whether kube-apiserver's refusal of one of the verbs of a rule stands there, however it is quoted.
+fn is_missed(rule: &Value, said: &str) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let resource = text(&rule["resources"][0]);
+    let (kind, sub) = resource.split_once('/').unwrap_or((&resource, ""));
+    let verbs = rule["verbs"].as_array().into_iter().flatten().map(text);
+    let refusals = verbs.map(|verb| format!("cannot {verb} resource"));
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains(kind) && line.contains(sub)).collect();
+    refusals.into_iter().any(|refusal| lines.iter().any(|line| line.contains(&refusal)))
+}
+
+/// The webhook makes its certificate, has kube-apiserver believe it, and answers.
+pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports) -> Result<String> {
+    let pod = Pod::start(stage, release.pod("Deployment", "chancery-webhook")?).await?;
+    let ready = async || Ok(pod.page("readyz").await?.0 == 200);
+    wait::until("a webhook that is ready", ready).await.with_context(|| pod.process.log_tail())?;
+    let bundle = async || Ok(ca_bundle(stage).await?);
+    let bundle = wait::value("the caBundle", bundle).await.with_context(|| pod.process.log_tail())?;
+    let host = format!("chancery-webhook.{NAMESPACE}.svc");
+    let pem = String::from_utf8(STANDARD.decode(&bundle)?)?;
+    stage.server.create(
+        "/api/v1/namespaces/default/serviceaccounts",
+        &json!({ "metadata": { "name": "app", "annotations": { "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/app" } } }),
+    ).await?;
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "1", "operation": "CREATE", "namespace": "default",
+            "kind": { "group": "", "version": "v1", "kind": "Pod" },
+            "resource": { "group": "", "version": "v1", "resource": "pods" },
+            "object": {
+                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "app", "namespace": "default" },
+                "spec": { "serviceAccountName": "app", "containers": [{ "name": "app", "image": "app:1" }] },
+            },
+        },
+    });
+    let asked = async || {
+        let client = http::client_of(&pem, &host, "127.0.0.1".parse()?)?;
+        let answer = client.post(format!("https://{host}:{}/mutate", ports.webhook)).json(&review).send().await?;
+        let answer: Value = answer.error_for_status()?.json().await?;
+        Ok(answer["response"]["patch"].as_str().map(str::to_owned))
+    };
+    let patch = wait::value("an answer with a patch", asked).await.with_context(|| pod.process.log_tail())?;
+    let patch = String::from_utf8(STANDARD.decode(patch)?)?;
+    ensure!(patch.contains("AWS_ROLE_ARN"), "{patch}");
+    ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
+    Ok(bundle)
+}
+
+/// The caBundle of the registration, once each entry has one.
+pub async fn ca_bundle(stage: &Stage) -> Result<Option<String>> {
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/chancery-webhook";
+    let registration = stage.get(path).await?.context("no registration")?;
+    let entries = registration["webhooks"].as_array().context("no entries")?;
+    let bundles: Vec<&str> = entries.iter().filter_map(|it| it["clientConfig"]["caBundle"].as_str()).collect();
+    let is_whole = bundles.len() == entries.len() && !bundles.is_empty();
+    Ok(is_whole.then(|| bundles[0].to_owned()))
+}

@@ -1,0 +1,91 @@
+//! The signer's DaemonSet.
+
+use anyhow::{Context as _, Result, ensure};
+use chancery_signer::config::SignerConfig;
+use e2e::binary;
+use serde_json::{Value, json};
+
+use crate::helm::{Helm, over};
+
+const ISSUER: &str = "https://id.example.com/cluster-a";
+
+fn values(signer: Value) -> Value {
+    let signer = over(json!({ "enabled": true, "highAvailability": true, "issuer": ISSUER }), signer);
+    json!({ "issuer": { "enabled": false }, "webhook": { "enabled": false }, "signer": signer })
+}
+
+fn arguments(pod: &Value) -> Vec<String> {
+    let list = pod["spec"]["containers"][0]["args"].as_array();
+    list.into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn a_signer_with_key_files_has_no_token_and_sees_nothing_but_its_folders() -> Result<()> {
+    if binary::skipped(&["helm"]) {
+        return Ok(());
+    }
+    let files = json!({
+        "signing": "/etc/kubernetes/pki/sa.key",
+        "verifying": ["/etc/kubernetes/pki/sa.pub", "/etc/kubernetes/old/sa.pub"],
+    });
+    let given = values(json!({ "keys": { "files": files }, "apiAudiences": ["https://kubernetes.default.svc"] }));
+    let rendered = Helm::new()?.render(&given, &[]).await?;
+    let pod = rendered.pod("DaemonSet", "chancery-signer")?;
+    let spec = &pod["spec"];
+    ensure!(spec["automountServiceAccountToken"] == json!(false), "{spec:#}");
+    ensure!(!rendered.names().iter().any(|name| name.starts_with("Role/")), "{:?}", rendered.names());
+    let folders: Vec<&str> =
+        spec["volumes"].as_array().into_iter().flatten().filter_map(|it| it["hostPath"]["path"].as_str()).collect();
+    ensure!(
+        folders == ["/run/chancery", "/var/lib/chancery-signer", "/etc/kubernetes/pki", "/etc/kubernetes/old"],
+        "{folders:?}"
+    );
+    for mount in spec["containers"][0]["volumeMounts"].as_array().context("no mounts")? {
+        let is_key = mount["name"].as_str().is_some_and(|name| name.starts_with("keys-"));
+        ensure!(is_key == (mount["readOnly"] == json!(true)), "{mount}");
+    }
+    let arguments = arguments(pod);
+    for argument in [
+        "--socket=/run/chancery/signer.sock",
+        "--issuer=https://id.example.com/cluster-a",
+        "--api-audience=https://kubernetes.default.svc",
+        "--max-token-expiration=24h",
+        "--signing-key-file=/etc/kubernetes/pki/sa.key",
+        "--key-file=/etc/kubernetes/old/sa.pub",
+    ] {
+        ensure!(arguments.iter().any(|it| it == argument), "{argument} is missing in {arguments:?}");
+    }
+    Ok(())
+}
+
+/// With every node named, no signer can write what another one says.
+#[tokio::test]
+async fn a_signer_of_a_ring_reads_it_and_writes_its_own_word_alone() -> Result<()> {
+    if binary::skipped(&["helm"]) {
+        return Ok(());
+    }
+    let ring = json!({ "namespace": "ring", "vaultNamespace": "keys", "nodes": ["control-plane-1", "control-plane-2"] });
+    let rendered = Helm::new()?.render(&values(json!({ "keys": { "ring": ring } })), &[]).await?;
+    let rules = |namespace: &str| {
+        let is_it = |it: &&Value| it["kind"] == "Role" && it["metadata"]["namespace"] == namespace;
+        rendered.0.iter().find(is_it).map(|role| role["rules"].clone()).unwrap_or_default()
+    };
+    let secrets = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
+    ensure!(rules("keys") == secrets, "{:#}", rules("keys"));
+    let maps = rules("ring");
+    // The names that the program itself would use.
+    let name = |subject: &str, kind: &str| format!("chancery-{kind}-{}", document(subject));
+    ensure!(maps[0]["resourceNames"] == json!([name(ISSUER, "key-ring")]), "{maps:#}");
+    ensure!(maps[0]["verbs"] == json!(["get"]), "{maps:#}");
+    let told = ["control-plane-1", "control-plane-2"].map(|node| name(&format!("{ISSUER} {node}"), "signer-acknowledgement"));
+    ensure!(maps[1]["resourceNames"] == json!(told), "{maps:#}");
+    ensure!(maps[1]["verbs"] == json!(["get", "update"]), "{maps:#}");
+    ensure!(maps[2]["verbs"] == json!(["create"]) && maps[3].is_null(), "{maps:#}");
+    let pod = rendered.pod("DaemonSet", "chancery-signer")?;
+    ensure!(pod["spec"]["automountServiceAccountToken"] == json!(true), "{pod:#}");
+    let arguments = arguments(pod);
+    for argument in ["--name=$(NODE_NAME)", "--ring-namespace=ring", "--vault-namespace=keys", "--object-prefix=chancery"] {
+        ensure!(arguments.iter().any(|it| it == argument), "{argument} is missing in {arguments:?}");
+    }
+    Ok(())
+}
