@@ -1,6 +1,8 @@
 //! A real kube-apiserver with everything that a release needs to be there, and the release.
 
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::authority::Authority;
@@ -21,6 +23,14 @@ use crate::helm::{CHART, Helm, NAMESPACE, RELEASE, Rendered};
 /// The issuer URL's host.
 pub const HOST: &str = "id.example.com";
 
+/// A block of the first list of docs/addon.md, by how it begins.
+fn block(beginning: &str) -> Result<String> {
+    let page = std::fs::read_to_string("../docs/addon.md")?;
+    let (_, text) = page.split_once(&format!("   ```{beginning}")).context("no such block")?;
+    let (text, _) = text.split_once("\n   ```").context("a block without an end")?;
+    Ok(text.lines().map(|line| format!("{}\n", line.strip_prefix("   ").unwrap_or(line))).collect())
+}
+
 /// The cluster, and who asks it.
 pub struct Stage {
     pub server: KubeApiserver,
@@ -35,13 +45,13 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A cluster with the definitions of cert-manager and prometheus-operator, a restricted namespace, and the Secrets that
-    /// people make.
+    /// A cluster with the definitions of cert-manager and prometheus-operator, in which somebody has followed docs/addon.md.
     pub async fn new() -> Result<Self> {
         let dir = Scratch::new("chart")?;
         let key = KeyFile::new(&dir, "sa")?;
         let port = ports::free()?;
-        let cluster = Cluster::new(Etcd::shared().await?.url(), &format!("https://{HOST}:{port}"), &key.private)?;
+        let cluster =
+            Cluster::new(Etcd::shared().await?.url(), &format!("https://{HOST}:{port}"), &key.private)?;
         let server = KubeApiserver::start(&cluster).await?;
         let kubeconfig = dir.join("kubeconfig");
         server.kubeconfig(&kubeconfig)?;
@@ -52,21 +62,13 @@ impl Stage {
     }
 
     async fn furnish(&self) -> Result<()> {
-        let restricted = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
-        self.apply(&json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE, "labels": restricted },
-        }))
-        .await?;
         for name in ["gateway", "keys", "clusters", "canaries"] {
-            self.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })).await?;
+            self.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
+                .await?;
         }
         self.server.create_service_account("canaries", "chancery-canary").await?;
-        let writer_key = chancery::run(&["publish", "writer-key"]).await?.success()?;
-        self.apply(&json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "chancery-writer-key", "namespace": NAMESPACE },
-            "stringData": { "key": writer_key },
-        }))
-        .await?;
+        self.define_neighbours().await?;
+        self.follow_the_page().await?;
         let pair = self.authority.issue(self.dir.path(), &[HOST])?;
         let (certificate, key) = (std::fs::read_to_string(pair.cert)?, std::fs::read_to_string(pair.key)?);
         self.apply(&json!({
@@ -75,6 +77,10 @@ impl Stage {
             "stringData": { "tls.crt": certificate, "tls.key": key },
         }))
         .await?;
+        Ok(())
+    }
+
+    async fn define_neighbours(&self) -> Result<()> {
         for neighbour in ["prometheus-operator", "cert-manager"] {
             let folder = binary::server(neighbour)?.parent().map(PathBuf::from).context("no folder")?;
             for entry in std::fs::read_dir(folder)? {
@@ -85,10 +91,30 @@ impl Stage {
             }
         }
         wait::until("the definitions of the neighbours", async || {
-            let served = self.helm.run(&["template", RELEASE, CHART, "--validate", "--set", "issuer.enabled=false"]).await?;
+            let arguments = ["template", RELEASE, CHART, "--validate", "--set", "issuer.enabled=false"];
+            let served = self.helm.run(&arguments).await?;
             Ok(served.is_done && served.stdout.contains("kind: PodMonitor"))
         })
         .await
+    }
+
+    /// Installs the chart by the commands of docs/addon.md, as written.
+    async fn follow_the_page(&self) -> Result<()> {
+        let folder = self.dir.join("reader");
+        std::fs::create_dir(&folder)?;
+        symlink(std::path::absolute("../charts")?, folder.join("charts"))?;
+        symlink(binary::server("helm")?, folder.join("helm"))?;
+        std::fs::write(folder.join("values.yaml"), block("yaml\n   # values.yaml\n")?)?;
+        std::fs::write(folder.join("bucket.env"), "AWS_ACCESS_KEY_ID=id\nAWS_SECRET_ACCESS_KEY=secret\n")?;
+        let program = binary::chancery()?;
+        let programs = program.parent().context("a program without a folder")?.display();
+        let mut command = Command::new("sh");
+        command.args(["-euxc", &block("sh\n")?]).current_dir(&folder);
+        command.env("PATH", format!("{}:{programs}:{}", folder.display(), std::env::var("PATH")?));
+        command.env("KUBECONFIG", self.dir.join("kubeconfig")).env("HOME", &folder);
+        let output = chancery::run_command(command).await?;
+        ensure!(output.code == Some(0) && output.stdout.contains("STATUS: deployed"), "{output:?}");
+        Ok(())
     }
 
     /// Applies an object strictly: a field that is unknown or comes twice is an error.
@@ -112,17 +138,22 @@ impl Stage {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        let parameters =
-            PatchParams { field_validation: Some(ValidationDirective::Strict), ..parameters };
-        api.patch(name, &parameters, &Patch::Apply(object)).await.with_context(|| format!("{kind} {name}"))?;
+        let parameters = PatchParams { field_validation: Some(ValidationDirective::Strict), ..parameters };
+        api.patch(name, &parameters, &Patch::Apply(object))
+            .await
+            .with_context(|| format!("{kind} {name}"))?;
         Ok(())
     }
 
     /// `helm install` or `upgrade` of the release, and what it consists of now.
     pub async fn release(&self, verb: &str, values: &Value) -> Result<Rendered> {
         let file = self.helm.values(values)?;
-        self.helm.run(&[verb, RELEASE, CHART, "--namespace", NAMESPACE, "--values", &file]).await?.success()?;
-        let manifest = self.helm.run(&["get", "manifest", RELEASE, "--namespace", NAMESPACE]).await?.success()?;
+        self.helm
+            .run(&[verb, RELEASE, CHART, "--namespace", NAMESPACE, "--values", &file])
+            .await?
+            .success()?;
+        let manifest =
+            self.helm.run(&["get", "manifest", RELEASE, "--namespace", NAMESPACE]).await?.success()?;
         Rendered::read(&manifest)
     }
 

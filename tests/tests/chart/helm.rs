@@ -124,12 +124,6 @@ impl Rendered {
         self.0.iter().map(name).collect()
     }
 
-    /// An entry of a ConfigMap, read as YAML.
-    pub fn configuration(&self, map: &str, entry: &str) -> Result<Value> {
-        let text = self.of("ConfigMap", map)?["data"][entry].as_str().context("no such entry")?.to_owned();
-        Ok(serde_saphyr::from_str(&text)?)
-    }
-
     /// The pod that a workload makes.
     pub fn pod(&self, kind: &str, name: &str) -> Result<&Value> {
         Ok(&self.of(kind, name)?["spec"]["template"])

@@ -73,7 +73,8 @@ pub async fn the_issuer_publishes(stage: &Stage, release: &Rendered) -> Result<(
     };
     wait::until("the report", conditions).await?;
     let told = async || {
-        let events = stage.get("/apis/events.k8s.io/v1/namespaces/chancery/events").await?.context("no Events")?;
+        let events =
+            stage.get("/apis/events.k8s.io/v1/namespaces/chancery/events").await?.context("no Events")?;
         Ok(events["items"].as_array().is_some_and(|it| !it.is_empty()))
     };
     wait::until("an Event", told).await?;
@@ -104,7 +105,8 @@ pub async fn every_right_is_needed(stage: &Stage, release: &Rendered) -> Result<
             stage.apply(&less).await?;
             let pod = Pod::start(stage, template).await?;
             let missed = async || {
-                let said = pod.process.log() + &pod.page("conditions").await.map(|it| it.1).unwrap_or_default();
+                let said =
+                    pod.process.log() + &pod.page("conditions").await.map(|it| it.1).unwrap_or_default();
                 Ok(is_missed(rule, &said))
             };
             let what = format!("whoever misses {rule} of {}", role["metadata"]["namespace"]);
@@ -166,7 +168,8 @@ pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports
     });
     let asked = async || {
         let client = http::client_of(&pem, &host, "127.0.0.1".parse()?)?;
-        let answer = client.post(format!("https://{host}:{}/mutate", ports.webhook)).json(&review).send().await?;
+        let answer =
+            client.post(format!("https://{host}:{}/mutate", ports.webhook)).json(&review).send().await?;
         let answer: Value = answer.error_for_status()?.json().await?;
         Ok(answer["response"]["patch"].as_str().map(str::to_owned))
     };
@@ -182,7 +185,8 @@ pub async fn ca_bundle(stage: &Stage) -> Result<Option<String>> {
     let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/chancery-webhook";
     let registration = stage.get(path).await?.context("no registration")?;
     let entries = registration["webhooks"].as_array().context("no entries")?;
-    let bundles: Vec<&str> = entries.iter().filter_map(|it| it["clientConfig"]["caBundle"].as_str()).collect();
+    let bundles: Vec<&str> =
+        entries.iter().filter_map(|it| it["clientConfig"]["caBundle"].as_str()).collect();
     let is_whole = bundles.len() == entries.len() && !bundles.is_empty();
     Ok(is_whole.then(|| bundles[0].to_owned()))
 }

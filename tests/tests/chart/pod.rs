@@ -51,7 +51,8 @@ impl Pod {
         let mut mounts = system(&root)?;
         service_account(stage, &root, spec["serviceAccountName"].as_str().context("no account")?).await?;
         for mount in container["volumeMounts"].as_array().into_iter().flatten() {
-            let volume = spec["volumes"].as_array().into_iter().flatten().find(|it| it["name"] == mount["name"]);
+            let volume =
+                spec["volumes"].as_array().into_iter().flatten().find(|it| it["name"] == mount["name"]);
             let files = files_of(stage, volume.context("a mount of no volume")?).await?;
             let folder = root.join(mount["mountPath"].as_str().context("no path")?.trim_start_matches('/'));
             fs::create_dir_all(&folder)?;
@@ -77,14 +78,16 @@ impl Pod {
             }
         }
         let ports = container["ports"].as_array().into_iter().flatten();
-        let admin = ports.filter(|port| port["name"] == "admin").find_map(|port| port["containerPort"].as_u64());
+        let admin =
+            ports.filter(|port| port["name"] == "admin").find_map(|port| port["containerPort"].as_u64());
         let process = Process::start("pod", command, &root.join("log"))?;
         Ok(Self { process, admin: admin.context("no admin port")?.try_into()?, _root: root })
     }
 
     /// Status and text of a page of its admin port.
     pub async fn page(&self, path: &str) -> Result<(u16, String)> {
-        let answer = http::client(None)?.get(format!("http://127.0.0.1:{}/{path}", self.admin)).send().await?;
+        let answer =
+            http::client(None)?.get(format!("http://127.0.0.1:{}/{path}", self.admin)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 }
@@ -128,13 +131,16 @@ async fn service_account(stage: &Stage, root: &Scratch, name: &str) -> Result<()
 async fn files_of(stage: &Stage, volume: &Value) -> Result<BTreeMap<String, Vec<u8>>> {
     let below = format!("/api/v1/namespaces/{}", crate::helm::NAMESPACE);
     let (path, source) = match (&volume["configMap"], &volume["secret"]) {
-        (map @ Value::Object(_), _) => (format!("{below}/configmaps/{}", map["name"].as_str().context("no name")?), map),
+        (map @ Value::Object(_), _) => {
+            (format!("{below}/configmaps/{}", map["name"].as_str().context("no name")?), map)
+        }
         (_, secret @ Value::Object(_)) => {
             (format!("{below}/secrets/{}", secret["secretName"].as_str().context("no name")?), secret)
         }
         _ => bail!("a volume that no kubelet of ours knows: {volume}"),
     };
-    let object = stage.get(&path).await?.with_context(|| format!("{path} is not there: the pod would wait"))?;
+    let object =
+        stage.get(&path).await?.with_context(|| format!("{path} is not there: the pod would wait"))?;
     let mut files = BTreeMap::new();
     for (key, content) in object["data"].as_object().into_iter().flatten() {
         let items = source["items"].as_array();
@@ -145,7 +151,8 @@ async fn files_of(stage: &Stage, volume: &Value) -> Result<BTreeMap<String, Vec<
             Some(None) => continue,
         };
         let text = content.as_str().unwrap_or_default();
-        let content = if object["kind"] == "Secret" { STANDARD.decode(text)? } else { text.as_bytes().to_vec() };
+        let content =
+            if object["kind"] == "Secret" { STANDARD.decode(text)? } else { text.as_bytes().to_vec() };
         files.insert(name.to_owned(), content);
     }
     Ok(files)

@@ -6,60 +6,88 @@ use serde_json::{Value, json};
 
 use crate::helm::{CHART, Helm, NAMESPACE, RELEASE, one_issuer, over};
 
-/// Values over the least ones, and what is said of them.
-fn wrong() -> Vec<(Value, &'static str)> {
-    let signer = |values: Value| {
-        let whole = json!({
-            "enabled": true, "highAvailability": true, "issuer": "https://id.example.com/cluster-a",
-            "keys": { "files": { "signing": "/etc/kubernetes/pki/sa.key" } },
-        });
-        json!({ "signer": over(whole, values) })
-    };
-    let ring = |namespace: &str| {
-        signer(json!({ "keys": { "files": null, "ring": { "namespace": "ring", "vaultNamespace": namespace } } }))
-    };
-    let webhook = |certificate: Value| json!({ "webhook": { "certificate": certificate } });
+/// A signer that is complete.
+fn signer(values: Value) -> Value {
+    let whole = json!({
+        "enabled": true, "highAvailability": true, "issuer": "https://id.example.com/cluster-a",
+        "keys": { "files": { "signing": "/etc/kubernetes/pki/sa.key" } },
+    });
+    json!({ "signer": over(whole, values) })
+}
+
+/// What the schema refuses, and what it says; all at once.
+fn misshapen() -> Vec<(Value, &'static str)> {
+    let issuers = json!([
+        { "url": "http://id.example.com" },
+        { "url": "https://id.example.com/?a" },
+        { "sources": [] },
+        { "url": "https://a.example", "source": [] },
+    ]);
     vec![
-        // By the schema.
         (json!({ "isuer": {} }), "additional properties 'isuer' not allowed"),
         (json!({ "issuer": { "replicas": "two" } }), "'/issuer/replicas': got string, want integer"),
-        (json!({ "issuer": { "issuers": [{ "url": "http://id.example.com" }] } }), "'/issuer/issuers/0/url'"),
-        (json!({ "issuer": { "issuers": [{ "url": "https://id.example.com/?a" }] } }), "'/issuer/issuers/0/url'"),
-        (json!({ "issuer": { "issuers": [{ "sources": [] }] } }), "missing property 'url'"),
-        (json!({ "issuer": { "issuers": [{ "url": "https://a.example", "source": [] }] } }), "'source' not allowed"),
+        (
+            json!({ "issuer": { "issuers": issuers } }),
+            "'/issuer/issuers/0/url': 'http://id.example.com' does not match",
+        ),
+        (json!({}), "'/issuer/issuers/1/url': 'https://id.example.com/?a' does not match"),
+        (json!({}), "'/issuer/issuers/2': missing property 'url'"),
+        (json!({}), "'/issuer/issuers/3': additional properties 'source' not allowed"),
         (json!({ "issuer": { "serve": { "port": 70000 } } }), "'/issuer/serve/port'"),
-        (json!({ "webhook": { "certificate": { "mode": "own" } } }), "one of 'self', 'certManager', 'provided'"),
+        (
+            json!({ "webhook": { "certificate": { "mode": "own" } } }),
+            "one of 'self', 'certManager', 'provided'",
+        ),
         (json!({ "webhook": { "failurePolicy": "Deny" } }), "one of 'Ignore', 'Fail'"),
         (json!({ "webhook": { "drainSeconds": 61 } }), "'/webhook/drainSeconds'"),
         (json!({ "webhook": { "clouds": { "oracle": {} } } }), "'oracle' not allowed"),
         (json!({ "image": { "digest": "sha256:short" } }), "'/image/digest'"),
         (json!({ "logFormat": "xml" }), "one of 'json', 'text'"),
         (json!({ "monitoring": { "rules": { "render": true } } }), "'/monitoring/rules/render'"),
-        (signer(json!({ "keys": { "files": { "signing": "sa.key" } } })), "'/signer/keys/files/signing'"),
-        (signer(json!({ "maxTokenExpiration": "a day" })), "'/signer/maxTokenExpiration'"),
-        // By what they are to each other.
+        (
+            json!({ "signer": { "keys": { "files": { "signing": "sa.key" } } } }),
+            "'/signer/keys/files/signing'",
+        ),
+        (json!({ "signer": { "maxTokenExpiration": "a day" } }), "'/signer/maxTokenExpiration'"),
+    ]
+}
+
+/// What values may not be to each other, and what is said of it.
+fn contradictory() -> Vec<(Value, &'static str)> {
+    let ring = |namespace: &str| {
+        signer(
+            json!({ "keys": { "files": null, "ring": { "namespace": "ring", "vaultNamespace": namespace } } }),
+        )
+    };
+    let both = json!({ "keys": { "ring": { "namespace": "ring", "vaultNamespace": "keys" } } });
+    let webhook = |certificate: Value| json!({ "webhook": { "certificate": certificate } });
+    let private = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
+    vec![
         (json!({ "issuer": { "issuers": [] } }), "issuer.issuers is empty; expected at least one entry"),
         (
             json!({ "issuer": { "issuers": [{ "url": "https://a.example" }, { "url": "https://a.example" }] } }),
             "has https://a.example twice; merge",
         ),
-        (json!({ "issuer": { "serve": { "enabled": false } } }), "nobody could read the documents of https://id.example.com/cluster-a"),
+        (
+            json!({ "issuer": { "serve": { "enabled": false } } }),
+            "nobody could read the documents of https://id.example.com/cluster-a",
+        ),
         (json!({ "issuer": { "enabled": false }, "webhook": { "enabled": false } }), "nothing would run"),
-        (json!({ "issuer": { "serve": { "certificate": { "mode": "certManager" } } } }), "issuerRef has no name"),
+        (
+            json!({ "issuer": { "serve": { "certificate": { "mode": "certManager" } } } }),
+            "issuerRef has no name",
+        ),
         (json!({ "issuer": { "admin": { "port": 8443 } } }), "are both 8443; choose two"),
         (json!({ "webhook": { "port": 9440 } }), "are both 9440; choose two"),
         (webhook(json!({ "mode": "provided" })), "has no certificate in PEM"),
         (
-            webhook(json!({
-                "mode": "provided",
-                "caBundle": "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n",
-            })),
+            webhook(json!({ "mode": "provided", "caBundle": private })),
             "every reader of the registration would see",
         ),
         (signer(json!({ "highAvailability": false })), "after a power cut of every node"),
         (signer(json!({ "issuer": "" })), "signer.issuer is empty"),
         (signer(json!({ "keys": { "files": null } })), "neither of signer.keys.files and signer.keys.ring"),
-        (signer(json!({ "keys": { "ring": { "namespace": "ring", "vaultNamespace": "keys" } } })), "both of signer.keys.files"),
+        (signer(both), "both of signer.keys.files"),
         (ring(NAMESPACE), "names the namespace chancery, where other things are"),
         (ring("kube-system"), "names the namespace kube-system, where other things are"),
     ]
@@ -71,9 +99,15 @@ async fn wrong_values_are_refused_with_a_sentence() -> Result<()> {
         return Ok(());
     }
     let helm = Helm::new()?;
-    for (values, sentence) in wrong() {
+    let all = misshapen().into_iter().fold(one_issuer(), |all, (values, _)| over(all, values));
+    let said = helm.template(RELEASE, &all, &[]).await?.refusal()?;
+    for (_, sentence) in misshapen() {
+        ensure!(said.contains(sentence), "{sentence:?} is missing in {said}");
+    }
+    for (values, sentence) in contradictory() {
         let values = over(one_issuer(), values);
-        let said = helm.template(RELEASE, &values, &[]).await?.refusal().with_context(|| values.to_string())?;
+        let said =
+            helm.template(RELEASE, &values, &[]).await?.refusal().with_context(|| values.to_string())?;
         ensure!(said.contains(sentence), "{sentence:?} is missing in {said:?}");
     }
     Ok(())
@@ -86,7 +120,8 @@ async fn the_schema_knows_every_value() -> Result<()> {
         return Ok(());
     }
     let values: Value = serde_saphyr::from_str(&std::fs::read_to_string(format!("{CHART}/values.yaml"))?)?;
-    let schema: Value = serde_json::from_str(&std::fs::read_to_string(format!("{CHART}/values.schema.json"))?)?;
+    let schema: Value =
+        serde_json::from_str(&std::fs::read_to_string(format!("{CHART}/values.schema.json"))?)?;
     known(&values, &schema, &schema, "")?;
     let rendered = Helm::new()?.render(&over(values, one_issuer()), &[]).await?;
     ensure!(rendered.names() == Helm::new()?.render(&one_issuer(), &[]).await?.names());

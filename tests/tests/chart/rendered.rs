@@ -177,8 +177,11 @@ async fn each_set_of_values_comes_to_its_objects_and_no_others() -> Result<()> {
 fn everything_is_labelled(rendered: &Rendered) -> Result<()> {
     for object in &rendered.0 {
         let labels = &object["metadata"]["labels"];
-        let is_extra = object["metadata"]["name"].as_str().is_some_and(|it| it.ends_with("-map") || it.ends_with("-text"));
-        let is_ours = labels["app.kubernetes.io/instance"] == RELEASE && labels["app.kubernetes.io/managed-by"] == "Helm";
+        let is_extra = object["metadata"]["name"]
+            .as_str()
+            .is_some_and(|it| it.ends_with("-map") || it.ends_with("-text"));
+        let is_ours = labels["app.kubernetes.io/instance"] == RELEASE
+            && labels["app.kubernetes.io/managed-by"] == "Helm";
         ensure!(is_ours || is_extra, "{object}");
     }
     Ok(())
@@ -209,7 +212,8 @@ async fn a_release_has_no_host_of_a_registry_unless_somebody_gives_one() -> Resu
     let usual = image(json!({})).await?;
     ensure!(!usual.contains('/') && usual.starts_with("chancery:"), "{usual}");
     let digest = format!("sha256:{}", "0a".repeat(32));
-    let given = json!({ "image": { "repository": "registry.example/a/chancery", "tag": "1", "digest": digest } });
+    let given =
+        json!({ "image": { "repository": "registry.example/a/chancery", "tag": "1", "digest": digest } });
     ensure!(image(given).await? == format!("registry.example/a/chancery@{digest}"));
     Ok(())
 }
@@ -290,10 +294,14 @@ async fn names_of_any_length_stay_legal_and_different() -> Result<()> {
         }
         // The name by which kube-apiserver asks is that of the certificate.
         let registration = rendered.0.iter().find(|it| it["kind"] == "MutatingWebhookConfiguration");
-        let service = registration.map(|it| it["webhooks"][0]["clientConfig"]["service"].clone()).unwrap_or_default();
+        let service =
+            registration.map(|it| it["webhooks"][0]["clientConfig"]["service"].clone()).unwrap_or_default();
         let service = service["name"].as_str().unwrap_or_default();
         let certificate = rendered.of("Certificate", service)?;
-        ensure!(certificate["spec"]["dnsNames"] == json!([format!("{service}.{NAMESPACE}.svc")]), "{certificate}");
+        ensure!(
+            certificate["spec"]["dnsNames"] == json!([format!("{service}.{NAMESPACE}.svc")]),
+            "{certificate}"
+        );
         rendered.of("Service", service)?;
     }
     Ok(())
@@ -337,7 +345,8 @@ async fn a_changed_configuration_is_a_new_pod_and_nothing_else_is() -> Result<()
         anyhow::Ok((pod("chancery-issuer")?, pod("chancery-webhook")?))
     };
     let first = pods(json!({})).await?;
-    let replicas = pods(json!({ "issuer": { "replicas": 3 }, "webhook": { "failurePolicy": "Fail" } })).await?;
+    let replicas =
+        pods(json!({ "issuer": { "replicas": 3 }, "webhook": { "failurePolicy": "Fail" } })).await?;
     ensure!(replicas == first);
     let region = pods(json!({ "webhook": { "clouds": { "aws": { "region": "eu-central-1" } } } })).await?;
     ensure!(region.0 == first.0 && region.1 != first.1);

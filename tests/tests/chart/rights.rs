@@ -50,7 +50,8 @@ fn documented() -> Result<BTreeSet<Right>> {
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let mut rights = BTreeSet::new();
     for row in rows {
-        let cells: Vec<String> = row.trim_matches('|').split('|').map(|cell| cell.replace('`', "").trim().to_owned()).collect();
+        let cells: Vec<String> =
+            row.trim_matches('|').split('|').map(|cell| cell.replace('`', "").trim().to_owned()).collect();
         let [account, namespaces, resource, names, verbs, _] = cells.as_slice() else {
             anyhow::bail!("a row of another form: {row}");
         };
@@ -76,7 +77,8 @@ fn documented() -> Result<BTreeSet<Right>> {
 async fn granted(stage: &Stage, account: &str, namespace: &str) -> Result<BTreeSet<Right>> {
     let token = stage.server.token_request((NAMESPACE, account), API_AUDIENCE, 3600).await?;
     let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
-    let (status, answer) = stage.server.post(path, &token, &json!({ "spec": { "namespace": namespace } })).await?;
+    let (status, answer) =
+        stage.server.post(path, &token, &json!({ "spec": { "namespace": namespace } })).await?;
     ensure!(status == StatusCode::CREATED && answer["status"]["incomplete"] == false, "{status}: {answer}");
     let list = |value: &Value| -> Vec<String> {
         let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -88,20 +90,24 @@ async fn granted(stage: &Stage, account: &str, namespace: &str) -> Result<BTreeS
         if names.is_empty() {
             names.push(String::new());
         }
-        for (group, resource, name, verb) in list(&rule["apiGroups"]).iter().flat_map(|group| {
-            let all = list(&rule["resources"]).into_iter().flat_map(|resource| {
-                let names = names.clone().into_iter();
-                let verbs = list(&rule["verbs"]);
-                names.flat_map(move |name| verbs.clone().into_iter().map({ let resource = resource.clone(); move |verb| (resource.clone(), name.clone(), verb) }))
-            });
-            all.map(|(resource, name, verb)| (group.clone(), resource, name, verb)).collect::<Vec<_>>()
-        }) {
+        let (groups, resources, verbs) =
+            (list(&rule["apiGroups"]), list(&rule["resources"]), list(&rule["verbs"]));
+        for (group, resource) in pairs(&groups, &resources) {
             let resource = if group.is_empty() { resource } else { format!("{resource}.{group}") };
-            let (account, namespace) = (account.to_owned(), namespace.to_owned());
-            rights.insert(Right { account, namespace, resource, name, verb });
+            rights.extend(pairs(&names, &verbs).map(|(name, verb)| Right {
+                account: account.to_owned(),
+                namespace: namespace.to_owned(),
+                resource: resource.clone(),
+                name,
+                verb,
+            }));
         }
     }
     Ok(rights)
+}
+
+fn pairs<'a>(left: &'a [String], right: &'a [String]) -> impl Iterator<Item = (String, String)> + 'a {
+    left.iter().flat_map(move |one| right.iter().map(move |other| (one.clone(), other.clone())))
 }
 
 /// Both accounts, everywhere, less what any account may do.
@@ -123,6 +129,9 @@ pub async fn are_the_documented_ones(stage: &Stage) -> Result<()> {
     }
     let too_many: Vec<String> = found.difference(&documented).map(ToString::to_string).collect();
     let missing: Vec<String> = documented.difference(&found).map(ToString::to_string).collect();
-    ensure!(too_many.is_empty() && missing.is_empty(), "not on the page: {too_many:#?}\nnot granted: {missing:#?}");
+    ensure!(
+        too_many.is_empty() && missing.is_empty(),
+        "not on the page: {too_many:#?}\nnot granted: {missing:#?}"
+    );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The signer's DaemonSet.
 
 use anyhow::{Context as _, Result, ensure};
-use chancery_signer::config::SignerConfig;
+use aws_lc_rs::digest::{SHA256, digest};
 use e2e::binary;
 use serde_json::{Value, json};
 
@@ -12,6 +12,23 @@ const ISSUER: &str = "https://id.example.com/cluster-a";
 fn values(signer: Value) -> Value {
     let signer = over(json!({ "enabled": true, "highAvailability": true, "issuer": ISSUER }), signer);
     json!({ "issuer": { "enabled": false }, "webhook": { "enabled": false }, "signer": signer })
+}
+
+/// How the document about a subject is called, written down a second time.
+fn document(subject: &str) -> String {
+    let (_, rest) = subject.split_once("://").unwrap_or(("", subject));
+    let readable: String = rest
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(60)
+        .collect();
+    let hash: String = digest(&SHA256, subject.as_bytes())
+        .as_ref()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{}-{hash}", readable.trim_matches('-'))
 }
 
 fn arguments(pod: &Value) -> Vec<String> {
@@ -28,16 +45,22 @@ async fn a_signer_with_key_files_has_no_token_and_sees_nothing_but_its_folders()
         "signing": "/etc/kubernetes/pki/sa.key",
         "verifying": ["/etc/kubernetes/pki/sa.pub", "/etc/kubernetes/old/sa.pub"],
     });
-    let given = values(json!({ "keys": { "files": files }, "apiAudiences": ["https://kubernetes.default.svc"] }));
+    let given =
+        values(json!({ "keys": { "files": files }, "apiAudiences": ["https://kubernetes.default.svc"] }));
     let rendered = Helm::new()?.render(&given, &[]).await?;
     let pod = rendered.pod("DaemonSet", "chancery-signer")?;
     let spec = &pod["spec"];
     ensure!(spec["automountServiceAccountToken"] == json!(false), "{spec:#}");
     ensure!(!rendered.names().iter().any(|name| name.starts_with("Role/")), "{:?}", rendered.names());
-    let folders: Vec<&str> =
-        spec["volumes"].as_array().into_iter().flatten().filter_map(|it| it["hostPath"]["path"].as_str()).collect();
+    let folders: Vec<&str> = spec["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it["hostPath"]["path"].as_str())
+        .collect();
     ensure!(
-        folders == ["/run/chancery", "/var/lib/chancery-signer", "/etc/kubernetes/pki", "/etc/kubernetes/old"],
+        folders
+            == ["/run/chancery", "/var/lib/chancery-signer", "/etc/kubernetes/pki", "/etc/kubernetes/old"],
         "{folders:?}"
     );
     for mount in spec["containers"][0]["volumeMounts"].as_array().context("no mounts")? {
@@ -77,14 +100,17 @@ async fn a_signer_of_a_ring_reads_it_and_writes_its_own_word_alone() -> Result<(
     let name = |subject: &str, kind: &str| format!("chancery-{kind}-{}", document(subject));
     ensure!(maps[0]["resourceNames"] == json!([name(ISSUER, "key-ring")]), "{maps:#}");
     ensure!(maps[0]["verbs"] == json!(["get"]), "{maps:#}");
-    let told = ["control-plane-1", "control-plane-2"].map(|node| name(&format!("{ISSUER} {node}"), "signer-acknowledgement"));
+    let told = ["control-plane-1", "control-plane-2"]
+        .map(|node| name(&format!("{ISSUER} {node}"), "signer-acknowledgement"));
     ensure!(maps[1]["resourceNames"] == json!(told), "{maps:#}");
     ensure!(maps[1]["verbs"] == json!(["get", "update"]), "{maps:#}");
     ensure!(maps[2]["verbs"] == json!(["create"]) && maps[3].is_null(), "{maps:#}");
     let pod = rendered.pod("DaemonSet", "chancery-signer")?;
     ensure!(pod["spec"]["automountServiceAccountToken"] == json!(true), "{pod:#}");
     let arguments = arguments(pod);
-    for argument in ["--name=$(NODE_NAME)", "--ring-namespace=ring", "--vault-namespace=keys", "--object-prefix=chancery"] {
+    for argument in
+        ["--name=$(NODE_NAME)", "--ring-namespace=ring", "--vault-namespace=keys", "--object-prefix=chancery"]
+    {
         ensure!(arguments.iter().any(|it| it == argument), "{argument} is missing in {arguments:?}");
     }
     Ok(())
