@@ -4,14 +4,15 @@
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use e2e::signer::SignerClient;
 use e2e::witness::kids;
-use e2e::{http, ports, wait};
+use e2e::{chancery, http, ports, wait};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::cluster::{HOST, Stage};
 use crate::helm::{NAMESPACE, Rendered};
-use crate::pod::Pod;
+use crate::pod::{NODE, Pod};
 
 /// Ports of the issuer's admin page, and of the webhook.
 #[derive(Clone, Copy)]
@@ -53,7 +54,7 @@ pub fn values(stage: &Stage, ports: Ports) -> Value {
 
 /// The issuer reads every source, publishes to the sink, serves, and reports.
 pub async fn the_issuer_publishes(stage: &Stage, release: &Rendered) -> Result<()> {
-    let mut pod = Pod::start(stage, release.pod("Deployment", "chancery-issuer")?).await?;
+    let mut pod = Pod::start(stage, release.of("Deployment", "chancery-issuer")?).await?;
     let ready = async || Ok(pod.page("readyz").await?.0 == 200);
     wait::until("an issuer that is ready", ready).await.with_context(|| pod.process.log_tail())?;
     let published = async || {
@@ -89,27 +90,38 @@ pub async fn the_issuer_publishes(stage: &Stage, release: &Rendered) -> Result<(
 const MADE: [&str; 3] = [
     "/apis/coordination.k8s.io/v1/namespaces/chancery/leases/chancery-issuer",
     "/api/v1/namespaces/gateway/configmaps/jwks",
-    "/api/v1/namespaces/chancery/configmaps/",
+    "/api/v1/namespaces/chancery/secrets/chancery-webhook-authority",
 ];
+const MADE_MAPS: [&str; 3] = ["chancery-state-", "chancery-visibility-", "chancery-signer-acknowledgement-"];
 
-/// Each rule of each Role is taken away in turn, and missed.
-pub async fn every_right_is_needed(stage: &Stage, release: &Rendered) -> Result<()> {
-    let template = release.pod("Deployment", "chancery-issuer")?;
-    let is_role = |it: &&Value| it["kind"] == "Role" && it["metadata"]["name"] == "chancery-issuer";
-    for role in release.0.iter().filter(is_role) {
+/// Each rule of the roles of one part, in these namespaces or for the whole cluster (`null`), is taken away in turn, and missed.
+pub async fn every_right_is_needed(
+    stage: &Stage,
+    (release, name): (&Rendered, &str),
+    namespaces: &[Value],
+) -> Result<()> {
+    let is_workload = |it: &&Value| {
+        (it["kind"] == "Deployment" || it["kind"] == "DaemonSet") && it["metadata"]["name"] == name
+    };
+    let workload = release.0.iter().find(is_workload).context("no such workload")?;
+    let is_role =
+        |it: &&Value| (it["kind"] == "Role" || it["kind"] == "ClusterRole") && it["metadata"]["name"] == name;
+    for namespace in namespaces {
+        let role = release.0.iter().filter(is_role).find(|role| role["metadata"]["namespace"] == *namespace);
+        let role = role.with_context(|| format!("no role in {namespace}"))?;
         let rules = role["rules"].as_array().context("no rules")?;
         for (position, rule) in rules.iter().enumerate() {
             forget(stage).await?;
             let mut less = role.clone();
             less["rules"].as_array_mut().context("no rules")?.remove(position);
             stage.apply(&less).await?;
-            let pod = Pod::start(stage, template).await?;
+            let pod = Pod::start(stage, workload).await?;
             let missed = async || {
                 let said =
                     pod.process.log() + &pod.page("conditions").await.map(|it| it.1).unwrap_or_default();
                 Ok(is_missed(rule, &said))
             };
-            let what = format!("whoever misses {rule} of {}", role["metadata"]["namespace"]);
+            let what = format!("whoever misses {rule} in {namespace}");
             wait::until(&what, missed).await.with_context(|| pod.process.log_tail())?;
             drop(pod);
             stage.apply(role).await?;
@@ -119,15 +131,19 @@ pub async fn every_right_is_needed(stage: &Stage, release: &Rendered) -> Result<
 }
 
 async fn forget(stage: &Stage) -> Result<()> {
-    let maps = stage.get(MADE[2].trim_end_matches('/')).await?.context("no ConfigMaps")?;
-    for map in maps["items"].as_array().into_iter().flatten() {
-        let name = map["metadata"]["name"].as_str().unwrap_or_default();
-        if name.starts_with("chancery-state-") || name.starts_with("chancery-visibility-") {
-            stage.delete(&format!("{}{name}", MADE[2])).await?;
+    for namespace in [NAMESPACE, "ring"] {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let maps = stage.get(&path).await?.context("no ConfigMaps")?;
+        let names =
+            maps["items"].as_array().into_iter().flatten().filter_map(|map| map["metadata"]["name"].as_str());
+        for name in names.filter(|name| MADE_MAPS.iter().any(|made| name.starts_with(made))) {
+            stage.delete(&format!("{path}/{name}")).await?;
         }
     }
-    stage.delete(MADE[0]).await?;
-    stage.delete(MADE[1]).await
+    for path in MADE {
+        stage.delete(path).await?;
+    }
+    Ok(())
 }
 
 /// Whether kube-apiserver's refusal of one of the verbs of a rule stands there, however it is quoted.
@@ -142,8 +158,8 @@ fn is_missed(rule: &Value, said: &str) -> bool {
 }
 
 /// The webhook makes its certificate, has kube-apiserver believe it, and answers.
-pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports) -> Result<String> {
-    let pod = Pod::start(stage, release.pod("Deployment", "chancery-webhook")?).await?;
+pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports) -> Result<()> {
+    let pod = Pod::start(stage, release.of("Deployment", "chancery-webhook")?).await?;
     let ready = async || Ok(pod.page("readyz").await?.0 == 200);
     wait::until("a webhook that is ready", ready).await.with_context(|| pod.process.log_tail())?;
     let bundle = async || Ok(ca_bundle(stage).await?);
@@ -177,7 +193,59 @@ pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports
     let patch = String::from_utf8(STANDARD.decode(patch)?)?;
     ensure!(patch.contains("AWS_ROLE_ARN"), "{patch}");
     ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
-    Ok(bundle)
+    Ok(())
+}
+
+/// The issuer of the ring that the signer signs by.
+const RING: &str = "https://ring.example.com";
+
+/// Values of a release with a signer of a ring.
+pub fn signer_values(admin: u16) -> Value {
+    json!({
+        "issuer": { "enabled": false },
+        "webhook": { "enabled": false },
+        "signer": {
+            "enabled": true, "highAvailability": true, "issuer": RING, "admin": { "port": admin },
+            "keys": { "ring": { "namespace": "ring", "vaultNamespace": "vault", "nodes": [NODE] } },
+        },
+    })
+}
+
+/// Begins a ring in the cluster, as a person does.
+pub async fn begin_a_ring(stage: &Stage) -> Result<()> {
+    for name in ["ring", "vault"] {
+        stage
+            .apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }))
+            .await?;
+    }
+    let place =
+        |namespace: &str| json!({ "namespace": namespace, "name": "chancery", "kubeconfig": "kubeconfig" });
+    let policy = json!({
+        "issuer": RING, "ring": { "configMap": place("ring") }, "keys": { "secrets": place("vault") },
+        "signers": [{ "name": NODE }],
+    });
+    let policy = stage.dir.write("rotation.yaml", policy.to_string())?.display().to_string();
+    chancery::run(&["ring", "init", "--policy", &policy]).await?.success()?;
+    Ok(())
+}
+
+/// The signer signs by the ring, and says so where the ring's writer reads it.
+pub async fn the_signer_signs(stage: &Stage, release: &Rendered) -> Result<()> {
+    let pod = Pod::start(stage, release.of("DaemonSet", "chancery-signer")?).await?;
+    let ready = async || Ok(pod.page("readyz").await?.0 == 200);
+    wait::until("a signer that is ready", ready).await.with_context(|| pod.process.log_tail())?;
+    let client = SignerClient::connect(&pod.path("/run/chancery/signer.sock"), "v1").await?;
+    let keys = client.fetch_keys().await?.keys;
+    ensure!(keys.len() == 1, "{keys:?}");
+    let said = "chancery-signer-acknowledgement-ring-example-com-control-plane-1-";
+    let acknowledged = async || {
+        let maps = stage.get("/api/v1/namespaces/ring/configmaps").await?.context("no ConfigMaps")?;
+        let maps = maps["items"].as_array().context("no list")?.clone();
+        Ok(maps.iter().any(|map| map["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(said))))
+    };
+    wait::until("the acknowledgement", acknowledged).await.with_context(|| pod.process.log_tail())?;
+    ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
+    Ok(())
 }
 
 /// The caBundle of the registration, once each entry has one.

@@ -35,53 +35,58 @@ done
 shift
 exec setpriv --pdeathsig KILL -- chroot "$root" "$@""#;
 
+/// The node on which all of them are.
+pub const NODE: &str = "control-plane-1";
+
 /// A running one. Killed on drop.
 pub struct Pod {
     pub process: Process,
     admin: u16,
-    _root: Scratch,
+    root: Scratch,
 }
 
 impl Pod {
     /// Starts the pod that a workload of the release makes.
-    pub async fn start(stage: &Stage, template: &Value) -> Result<Self> {
-        let spec = &template["spec"];
+    pub async fn start(stage: &Stage, workload: &Value) -> Result<Self> {
+        let namespace = workload["metadata"]["namespace"].as_str().context("no namespace")?;
+        let spec = &workload["spec"]["template"]["spec"];
         let container = &spec["containers"][0];
         let root = Scratch::new("pod")?;
         let mut mounts = system(&root)?;
-        service_account(stage, &root, spec["serviceAccountName"].as_str().context("no account")?).await?;
-        for mount in container["volumeMounts"].as_array().into_iter().flatten() {
-            let volume =
-                spec["volumes"].as_array().into_iter().flatten().find(|it| it["name"] == mount["name"]);
-            let files = files_of(stage, volume.context("a mount of no volume")?).await?;
+        fs::write(root.join("chancery"), "")?;
+        mounts.push((binary::chancery()?, "chancery".to_owned()));
+        if spec["automountServiceAccountToken"] != Value::Bool(false) {
+            let account = spec["serviceAccountName"].as_str().context("no account")?;
+            service_account(stage, &root, (namespace, account)).await?;
+        }
+        for mount in list(&container["volumeMounts"]) {
+            let volume = list(&spec["volumes"]).iter().find(|it| it["name"] == mount["name"]);
+            let files = files_of(stage, namespace, volume.context("a mount of no volume")?).await?;
             let folder = root.join(mount["mountPath"].as_str().context("no path")?.trim_start_matches('/'));
             fs::create_dir_all(&folder)?;
             for (name, content) in files {
                 fs::write(folder.join(name), content)?;
             }
         }
-        let program = binary::chancery()?;
-        fs::write(root.join("chancery"), "")?;
-        mounts.push((program, "chancery".to_owned()));
         let mut command = mortal(Path::new("unshare"));
         command.args(["--map-root-user", "--mount", "--", "sh", "-c", START, "sh"]).arg(root.path());
         for (from, to) in &mounts {
             command.arg(from).arg(to);
         }
-        command.args(["--", "/chancery"]).args(texts(&container["args"]));
+        command.args(["--", "/chancery"]).args(arguments(container));
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
         command.env("KUBERNETES_SERVICE_PORT", stage.server.port().to_string());
-        for variable in container["env"].as_array().into_iter().flatten() {
-            if let (Some(name), Some(value)) = (variable["name"].as_str(), variable["value"].as_str()) {
-                command.env(name, value);
-            }
-        }
-        let ports = container["ports"].as_array().into_iter().flatten();
-        let admin =
-            ports.filter(|port| port["name"] == "admin").find_map(|port| port["containerPort"].as_u64());
+        command.envs(variables(container));
+        let mut ports = list(&container["ports"]).iter().filter(|port| port["name"] == "admin");
+        let admin = ports.find_map(|port| port["containerPort"].as_u64()).context("no admin port")?;
         let process = Process::start("pod", command, &root.join("log"))?;
-        Ok(Self { process, admin: admin.context("no admin port")?.try_into()?, _root: root })
+        Ok(Self { process, admin: admin.try_into()?, root })
+    }
+
+    /// A path of the pod as this machine sees it: of its image's root, or of its node.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
     }
 
     /// Status and text of a page of its admin port.
@@ -92,8 +97,27 @@ impl Pod {
     }
 }
 
-fn texts(list: &Value) -> Vec<&str> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Its environment, with what the node alone knows.
+fn variables(container: &Value) -> Vec<(&str, &str)> {
+    let variables = list(&container["env"]).iter().filter_map(|variable| {
+        let is_node = variable["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName";
+        Some((variable["name"].as_str()?, if is_node { NODE } else { variable["value"].as_str()? }))
+    });
+    variables.collect()
+}
+
+/// Its arguments, with `$(VARIABLE)` replaced.
+fn arguments(container: &Value) -> Vec<String> {
+    let texts = list(&container["args"]).iter().filter_map(Value::as_str);
+    let replaced = texts.map(|text| {
+        let variables = variables(container).into_iter();
+        variables.fold(text.to_owned(), |text, (name, value)| text.replace(&format!("$({name})"), value))
+    });
+    replaced.collect()
 }
 
 /// Lays out what an image would have; what has to be mounted for it.
@@ -117,28 +141,26 @@ fn system(root: &Scratch) -> Result<Vec<(PathBuf, String)>> {
     Ok(mounts)
 }
 
-async fn service_account(stage: &Stage, root: &Scratch, name: &str) -> Result<()> {
+async fn service_account(stage: &Stage, root: &Scratch, account: (&str, &str)) -> Result<()> {
     let folder = root.join(ACCOUNT);
     fs::create_dir_all(&folder)?;
-    let token = stage.server.token_request((crate::helm::NAMESPACE, name), API_AUDIENCE, 3600).await?;
+    let token = stage.server.token_request(account, API_AUDIENCE, 3600).await?;
     fs::write(folder.join("token"), token)?;
     fs::write(folder.join("ca.crt"), stage.server.ca_pem())?;
-    fs::write(folder.join("namespace"), crate::helm::NAMESPACE)?;
+    fs::write(folder.join("namespace"), account.0)?;
     Ok(())
 }
 
-/// The files of a volume, as they are in the cluster now.
-async fn files_of(stage: &Stage, volume: &Value) -> Result<BTreeMap<String, Vec<u8>>> {
-    let below = format!("/api/v1/namespaces/{}", crate::helm::NAMESPACE);
-    let (path, source) = match (&volume["configMap"], &volume["secret"]) {
-        (map @ Value::Object(_), _) => {
-            (format!("{below}/configmaps/{}", map["name"].as_str().context("no name")?), map)
-        }
-        (_, secret @ Value::Object(_)) => {
-            (format!("{below}/secrets/{}", secret["secretName"].as_str().context("no name")?), secret)
-        }
-        _ => bail!("a volume that no kubelet of ours knows: {volume}"),
+/// The files of a volume, as they are in the cluster now. A folder of the node is empty.
+async fn files_of(stage: &Stage, namespace: &str, volume: &Value) -> Result<BTreeMap<String, Vec<u8>>> {
+    let (map, secret) = (&volume["configMap"], &volume["secret"]);
+    let (source, kind, name) = match (map.is_object(), secret.is_object()) {
+        (true, _) => (map, "configmaps", &map["name"]),
+        (_, true) => (secret, "secrets", &secret["secretName"]),
+        _ if volume["hostPath"].is_object() => return Ok(BTreeMap::new()),
+        _ => bail!("a volume that this kubelet does not know: {volume}"),
     };
+    let path = format!("/api/v1/namespaces/{namespace}/{kind}/{}", name.as_str().context("no name")?);
     let object =
         stage.get(&path).await?.with_context(|| format!("{path} is not there: the pod would wait"))?;
     let mut files = BTreeMap::new();

@@ -10,146 +10,56 @@ use serde_json::{Value, json};
 
 use crate::helm::{CHART, Helm, NAMESPACE, RELEASE, Rendered, one_issuer, over};
 
-/// What a release without the webhook has.
-const ISSUER: [&str; 9] = [
+const PEM: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
+
+/// What the least values come to.
+const USUAL: [&str; 20] = [
+    "ClusterRole/chancery-webhook",
     "ClusterRoleBinding/chancery-issuer-discovery",
+    "ClusterRoleBinding/chancery-webhook",
     "ConfigMap/chancery-issuer",
     "ConfigMap/chancery-report",
-    "Deployment/chancery-issuer",
-    "PodDisruptionBudget/chancery-issuer",
-    "Role/chancery-issuer",
-    "RoleBinding/chancery-issuer",
-    "Service/chancery-issuer",
-    "ServiceAccount/chancery-issuer",
-];
-/// What the webhook adds, with a certificate of its own.
-const WEBHOOK: [&str; 10] = [
-    "ClusterRole/chancery-webhook",
-    "ClusterRoleBinding/chancery-webhook",
     "ConfigMap/chancery-webhook",
+    "CustomResourceDefinition/keyrings.chancery.dev",
+    "Deployment/chancery-issuer",
     "Deployment/chancery-webhook",
     "MutatingWebhookConfiguration/chancery-webhook",
+    "PodDisruptionBudget/chancery-issuer",
     "PodDisruptionBudget/chancery-webhook",
+    "Role/chancery-issuer",
     "Role/chancery-webhook",
+    "RoleBinding/chancery-issuer",
     "RoleBinding/chancery-webhook",
+    "Service/chancery-issuer",
     "Service/chancery-webhook",
+    "ServiceAccount/chancery-issuer",
     "ServiceAccount/chancery-webhook",
 ];
-const DEFINITIONS: [&str; 1] = ["CustomResourceDefinition/keyrings.chancery.dev"];
-const PEM: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
-/// APIs that a cluster with prometheus-operator has.
-const OPERATOR: [&str; 4] = [
-    "--api-versions",
-    "monitoring.coreos.com/v1/PodMonitor",
-    "--api-versions",
-    "monitoring.coreos.com/v1/PrometheusRule",
-];
 
-/// One set of values: what it is, the values over the least ones, arguments, what is there besides and what is not.
-struct Case(&'static str, Value, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+/// An entry of cases.yaml.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    what: String,
+    #[serde(default)]
+    values: Option<Value>,
+    #[serde(default)]
+    apis: Vec<String>,
+    #[serde(default)]
+    also: Vec<String>,
+    #[serde(default)]
+    without: Vec<String>,
+}
 
-fn cases() -> Vec<Case> {
-    vec![
-        Case("the least", json!({}), &[], &[], &[]),
-        Case("no webhook", json!({ "webhook": { "enabled": false } }), &[], &[], &WEBHOOK),
-        Case("no issuer", json!({ "issuer": { "enabled": false } }), &[], &[], &ISSUER),
-        Case("definitions of somebody else", json!({ "crds": { "install": false } }), &[], &[], &DEFINITIONS),
-        Case(
-            "one node",
-            json!({ "issuer": { "replicas": 1 }, "webhook": { "replicas": 1 } }),
-            &[],
-            &[],
-            &["PodDisruptionBudget/chancery-issuer", "PodDisruptionBudget/chancery-webhook"],
-        ),
-        Case(
-            "targets alone",
-            json!({ "issuer": { "serve": { "enabled": false }, "issuers": [{
-                "url": "https://my-oidc.s3.eu-west-1.amazonaws.com",
-                "targets": [{ "to": { "s3": { "bucket": "my-oidc", "region": "eu-west-1" } } }],
-            }] } }),
-            &[],
-            &[],
-            &["Service/chancery-issuer"],
-        ),
-        Case(
-            "no report",
-            json!({ "issuer": { "report": { "enabled": false } } }),
-            &[],
-            &[],
-            &["ConfigMap/chancery-report"],
-        ),
-        Case(
-            "cert-manager signs both",
-            json!({
-                "issuer": { "serve": { "certificate": { "mode": "certManager", "issuerRef": { "name": "public", "kind": "ClusterIssuer" } } } },
-                "webhook": { "certificate": { "mode": "certManager" } },
-            }),
-            &[],
-            &["Certificate/chancery-issuer", "Certificate/chancery-webhook", "Issuer/chancery-webhook"],
-            &["Role/chancery-webhook", "RoleBinding/chancery-webhook"],
-        ),
-        Case(
-            "a certificate that is given",
-            json!({ "webhook": { "certificate": { "mode": "provided", "secretName": "mine", "caBundle": PEM } } }),
-            &[],
-            &[],
-            &["Role/chancery-webhook", "RoleBinding/chancery-webhook"],
-        ),
-        Case(
-            "a cluster with prometheus-operator",
-            json!({}),
-            &OPERATOR,
-            &["PodMonitor/chancery-issuer", "PodMonitor/chancery-webhook", "PrometheusRule/chancery"],
-            &[],
-        ),
-        Case(
-            "the same, and no monitoring",
-            json!({ "monitoring": { "monitor": { "render": "never" }, "rules": { "render": "never" } } }),
-            &OPERATOR,
-            &[],
-            &[],
-        ),
-        Case(
-            "monitors of Services, wherever",
-            json!({ "monitoring": { "monitor": { "render": "always", "kind": "ServiceMonitor" }, "dashboard": { "enabled": true } } }),
-            &[],
-            &[
-                "ConfigMap/chancery-dashboard",
-                "Service/chancery-issuer-metrics",
-                "Service/chancery-webhook-metrics",
-                "ServiceMonitor/chancery-issuer",
-                "ServiceMonitor/chancery-webhook",
-            ],
-            &[],
-        ),
-        Case(
-            "closed networks",
-            json!({ "networkPolicy": { "enabled": true } }),
-            &[],
-            &["NetworkPolicy/chancery-issuer", "NetworkPolicy/chancery-webhook"],
-            &[],
-        ),
-        Case(
-            "a signer with key files",
-            json!({ "signer": {
-                "enabled": true, "highAvailability": true, "issuer": "https://id.example.com/cluster-a",
-                "keys": { "files": { "signing": "/etc/kubernetes/pki/sa.key" } },
-            } }),
-            &[],
-            &["DaemonSet/chancery-signer", "ServiceAccount/chancery-signer"],
-            &[],
-        ),
-        Case(
-            "further objects",
-            json!({ "extraObjects": [
-                { "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "{{ .Release.Name }}-map" } },
-                "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: '{{ .Release.Name }}-text' }",
-            ] }),
-            &[],
-            &["ConfigMap/chancery-map", "ConfigMap/chancery-text"],
-            &[],
-        ),
-    ]
+impl Case {
+    fn expected(&self) -> BTreeSet<String> {
+        let is_left_out = |name: &str| {
+            let any = name.split_once('/').map(|(_, name)| format!("*/{name}"));
+            self.without.iter().any(|it| it == name || Some(it) == any.as_ref())
+        };
+        let usual = USUAL.into_iter().filter(|name| !is_left_out(name));
+        usual.map(str::to_owned).chain(self.also.iter().cloned()).collect()
+    }
 }
 
 #[tokio::test]
@@ -158,12 +68,13 @@ async fn each_set_of_values_comes_to_its_objects_and_no_others() -> Result<()> {
         return Ok(());
     }
     let helm = Helm::new()?;
-    for Case(what, values, arguments, besides, without) in cases() {
-        let rendered = helm.render(&over(one_issuer(), values), arguments).await?;
-        let usual = ISSUER.iter().chain(&WEBHOOK).chain(&DEFINITIONS).chain(besides);
-        let expected: BTreeSet<String> =
-            usual.filter(|name| !without.contains(name)).map(|name| (*name).to_owned()).collect();
-        ensure!(rendered.names() == expected, "{what}: {:?}", rendered.names());
+    let cases: Vec<Case> = serde_saphyr::from_str(include_str!("cases.yaml"))?;
+    for case in cases {
+        let expected = case.expected();
+        let arguments: Vec<&str> = case.apis.iter().flat_map(|api| ["--api-versions", api]).collect();
+        let values = over(one_issuer(), case.values.unwrap_or_else(|| json!({})));
+        let rendered = helm.render(&values, &arguments).await?;
+        ensure!(rendered.names() == expected, "{}: {:?}", case.what, rendered.names());
         everything_is_labelled(&rendered)?;
         // Strictly, as the service itself reads it.
         if expected.contains("ConfigMap/chancery-issuer") {
