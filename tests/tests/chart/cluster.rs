@@ -42,6 +42,7 @@ pub struct Stage {
     pub port: u16,
     pub dir: Scratch,
     helm: Helm,
+    client: reqwest::Client,
 }
 
 impl Stage {
@@ -56,7 +57,8 @@ impl Stage {
         let kubeconfig = dir.join("kubeconfig");
         server.kubeconfig(&kubeconfig)?;
         let (authority, helm) = (Authority::new(dir.path())?, Helm::on(&kubeconfig)?);
-        let stage = Self { server, key, authority, port, dir, helm };
+        let client = e2e::http::client(Some(server.ca_pem()))?;
+        let stage = Self { server, key, authority, port, dir, helm, client };
         stage.furnish().await?;
         Ok(stage)
     }
@@ -165,8 +167,7 @@ impl Stage {
     /// What the API server answers an administrator at a path; nothing where nothing is.
     pub async fn get(&self, path: &str) -> Result<Option<Value>> {
         let url = format!("{}{path}", self.server.url());
-        let client = e2e::http::client(Some(self.server.ca_pem()))?;
-        let answer = client.get(url).bearer_auth(self.server.admin_token()).send().await?;
+        let answer = self.client.get(url).bearer_auth(self.server.admin_token()).send().await?;
         match answer.status() {
             StatusCode::NOT_FOUND => Ok(None),
             status => {
@@ -179,8 +180,7 @@ impl Stage {
     /// Deletes what is at a path, if anything is.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let url = format!("{}{path}", self.server.url());
-        let client = e2e::http::client(Some(self.server.ca_pem()))?;
-        let answer = client.delete(url).bearer_auth(self.server.admin_token()).send().await?;
+        let answer = self.client.delete(url).bearer_auth(self.server.admin_token()).send().await?;
         let status = answer.status();
         ensure!(status.is_success() || status == StatusCode::NOT_FOUND, "DELETE {path}: {status}");
         Ok(())

@@ -79,7 +79,8 @@ pub async fn the_issuer_publishes(stage: &Stage, release: &Rendered) -> Result<(
         Ok(events["items"].as_array().is_some_and(|it| !it.is_empty()))
     };
     wait::until("an Event", told).await?;
-    ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
+    let said = pod.process.log() + &pod.page("conditions").await?.1;
+    ensure!(!said.contains("is forbidden"), "{said}");
     pod.process.signal(Signal::TERM)?;
     let code = pod.process.exit(wait::SOON).await?.code();
     ensure!(code == Some(0), "{code:?}: {}", pod.process.log_tail());
@@ -192,7 +193,7 @@ pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports
     let patch = wait::value("an answer with a patch", asked).await.with_context(|| pod.process.log_tail())?;
     let patch = String::from_utf8(STANDARD.decode(patch)?)?;
     ensure!(patch.contains("AWS_ROLE_ARN"), "{patch}");
-    ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
+    ensure!(!pod.process.log().contains("is forbidden"), "{}", pod.process.log());
     Ok(())
 }
 
@@ -244,7 +245,7 @@ pub async fn the_signer_signs(stage: &Stage, release: &Rendered) -> Result<()> {
         Ok(maps.iter().any(|map| map["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(said))))
     };
     wait::until("the acknowledgement", acknowledged).await.with_context(|| pod.process.log_tail())?;
-    ensure!(!pod.process.log().contains("403"), "{}", pod.process.log());
+    ensure!(!pod.process.log().contains("is forbidden"), "{}", pod.process.log());
     Ok(())
 }
 

@@ -42,6 +42,7 @@ pub const NODE: &str = "control-plane-1";
 pub struct Pod {
     pub process: Process,
     admin: u16,
+    client: reqwest::Client,
     root: Scratch,
 }
 
@@ -81,7 +82,7 @@ impl Pod {
         let mut ports = list(&container["ports"]).iter().filter(|port| port["name"] == "admin");
         let admin = ports.find_map(|port| port["containerPort"].as_u64()).context("no admin port")?;
         let process = Process::start("pod", command, &root.join("log"))?;
-        Ok(Self { process, admin: admin.try_into()?, root })
+        Ok(Self { process, admin: admin.try_into()?, client: http::client(None)?, root })
     }
 
     /// A path of the pod as this machine sees it: of its image's root, or of its node.
@@ -91,8 +92,7 @@ impl Pod {
 
     /// Status and text of a page of its admin port.
     pub async fn page(&self, path: &str) -> Result<(u16, String)> {
-        let answer =
-            http::client(None)?.get(format!("http://127.0.0.1:{}/{path}", self.admin)).send().await?;
+        let answer = self.client.get(format!("http://127.0.0.1:{}/{path}", self.admin)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 }
