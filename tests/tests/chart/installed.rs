@@ -41,7 +41,7 @@ async fn a_release_lives_in_a_cluster() -> Result<()> {
     played::begin_a_ring(&stage).await?;
     let signer = stage.release("upgrade", &played::signer_values(ports::free()?)).await?;
     played::the_signer_signs(&stage, &signer).await?;
-    let namespaces = ["ring", "vault"].map(Value::from);
+    let namespaces = ["chancery", "ring", "vault"].map(Value::from);
     played::every_right_is_needed(&stage, (&signer, "chancery-signer"), &namespaces).await?;
     let release = stage.release("upgrade", &values).await?;
     ends_without_its_definitions(&stage, &release, &values).await

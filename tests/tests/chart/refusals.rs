@@ -60,6 +60,7 @@ fn contradictory() -> Vec<(Value, &'static str)> {
         )
     };
     let both = json!({ "keys": { "ring": { "namespace": "ring", "vaultNamespace": "keys" } } });
+    let named = json!({ "keys": { "files": null, "ring": { "namespace": "ring", "vaultNamespace": "keys", "nodes": ["a"] } } });
     let webhook = |certificate: Value| json!({ "webhook": { "certificate": certificate } });
     let private = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
     vec![
@@ -88,6 +89,18 @@ fn contradictory() -> Vec<(Value, &'static str)> {
         (signer(json!({ "issuer": "" })), "signer.issuer is empty"),
         (signer(json!({ "keys": { "files": null } })), "neither of signer.keys.files and signer.keys.ring"),
         (signer(both), "both of signer.keys.files"),
+        (
+            signer(json!({ "rotation": { "schedule": { "byHand": true } } })),
+            "signer.rotation takes signer.keys.ring with nodes",
+        ),
+        (
+            signer(over(named.clone(), json!({ "rotation": { "signers": [] } }))),
+            "signer.rotation has signers, which is known",
+        ),
+        (
+            signer(over(named, json!({ "rotation": { "census": {} } }))),
+            "the right to read every Secret of the cluster",
+        ),
         (ring(NAMESPACE), "names the namespace chancery, where other things are"),
         (ring("kube-system"), "names the namespace kube-system, where other things are"),
     ]

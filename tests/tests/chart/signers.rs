@@ -81,9 +81,9 @@ async fn a_signer_with_key_files_has_no_token_and_sees_nothing_but_its_folders()
     Ok(())
 }
 
-/// With every node named, no signer can write what another one says.
+/// With every node named, signers write nothing there but what they acknowledge.
 #[tokio::test]
-async fn a_signer_of_a_ring_reads_it_and_writes_its_own_word_alone() -> Result<()> {
+async fn a_signer_of_a_ring_reads_it_and_writes_acknowledgements_alone() -> Result<()> {
     if binary::skipped(&["helm"]) {
         return Ok(());
     }
@@ -113,5 +113,49 @@ async fn a_signer_of_a_ring_reads_it_and_writes_its_own_word_alone() -> Result<(
     {
         ensure!(arguments.iter().any(|it| it == argument), "{argument} is missing in {arguments:?}");
     }
+    Ok(())
+}
+
+/// What docs/rotation.md asks for, as far as the policy does.
+#[tokio::test]
+async fn a_signer_that_rotates_may_what_its_policy_takes() -> Result<()> {
+    if binary::skipped(&["helm"]) {
+        return Ok(());
+    }
+    let ring = json!({ "namespace": "ring", "vaultNamespace": "vault", "nodes": ["a"], "passphraseSecret": "sealed" });
+    let rotation = json!({
+        "schedule": { "every": "90d" }, "apiServers": {},
+        "canaries": [{ "name": "b", "apiServer": {}, "audience": "b" }],
+    });
+    let given = values(json!({ "keys": { "ring": ring }, "rotation": rotation }));
+    let rendered = Helm::new()?.render(&given, &[]).await?;
+    let verbs = |kind: &str, namespace: Value, resource: &str| {
+        let roles =
+            rendered.0.iter().filter(|it| it["kind"] == kind && it["metadata"]["namespace"] == namespace);
+        let rules = roles.filter_map(|role| role["rules"].as_array()).flatten();
+        let verbs =
+            rules.filter(|rule| rule["resources"][0] == resource || rule["nonResourceURLs"][0] == resource);
+        verbs.map(|rule| rule["verbs"].clone()).collect::<Vec<_>>()
+    };
+    for (namespace, resource, expected) in [
+        ("ring", "configmaps", vec![json!(["get", "update"]), json!(["get", "update"]), json!(["create"])]),
+        ("vault", "secrets", vec![json!(["get", "list", "create", "delete"])]),
+        ("chancery", "configmaps", vec![json!(["get"])]),
+        ("default", "endpointslices", vec![json!(["list"])]),
+        ("kube-system", "serviceaccounts/token", vec![json!(["create"])]),
+    ] {
+        let found = verbs("Role", namespace.into(), resource);
+        ensure!(found == expected, "{resource} in {namespace}: {found:?}");
+    }
+    for (resource, expected) in [("nodes", "list"), ("tokenreviews", "create"), ("/openid/v1/jwks", "get")] {
+        let found = verbs("ClusterRole", Value::Null, resource);
+        ensure!(found == [json!([expected])], "{resource}: {found:?}");
+    }
+    let text = rendered.of("ConfigMap", "chancery-signer")?["data"]["rotation.yaml"]
+        .as_str()
+        .context("no policy")?;
+    let policy: Value = serde_saphyr::from_str(text)?;
+    ensure!(policy["signers"] == json!([{ "name": "a" }]) && policy["issuer"] == ISSUER, "{policy:#}");
+    ensure!(policy["keys"]["passphraseFile"] == "/etc/chancery-passphrase/passphrase", "{policy:#}");
     Ok(())
 }
