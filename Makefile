@@ -41,6 +41,7 @@ soak: ## what takes longer: each rule taken away, an older Kubernetes, 20 rotati
 	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
 	cargo test --workspace $$(tests/servers/install --features) --test cluster --test manual -- --ignored --nocapture soak_three_hundred
 	cargo test --workspace $$(tests/servers/install --features) --test terraform -- --ignored --nocapture
+	cargo test --workspace $$(tests/servers/install --features) --test chart -- --ignored --nocapture
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check

@@ -159,6 +159,11 @@ impl Stage {
         Rendered::read(&manifest)
     }
 
+    /// What `helm template` shows of it, asking the cluster what it knows.
+    pub async fn template(&self, values: &Value) -> Result<Rendered> {
+        Rendered::read(&self.helm.template(RELEASE, values, &["--validate"]).await?.success()?)
+    }
+
     pub async fn uninstall(&self) -> Result<()> {
         self.helm.run(&["uninstall", RELEASE, "--namespace", NAMESPACE]).await?.success()?;
         Ok(())
