@@ -59,12 +59,12 @@ async fn lives(missed: Missed) -> Result<()> {
     }
 
     played::begin_a_ring(&stage).await?;
-    let signer = stage.release("upgrade", &played::signer_values(ports::free()?)).await?;
-    played::the_signer_signs(&stage, &signer).await?;
-    if missed == Missed::Each {
-        are_missed(&stage, (&signer, "chancery-signer"), &["chancery", "ring", "vault"]).await?;
-    }
+    let values = over(values, played::signer_values(ports::free()?));
     let release = stage.release("upgrade", &values).await?;
+    played::the_signer_signs(&stage, &release).await?;
+    if missed == Missed::Each {
+        are_missed(&stage, (&release, "chancery-signer"), &["chancery", "ring", "vault"]).await?;
+    }
     ends_without_its_definitions(&stage, &release, &values).await
 }
 
@@ -119,8 +119,7 @@ async fn everything_is_known(stage: &Stage) -> Result<()> {
     );
     // With a certificate of its own, the webhook may do most.
     let monitors = json!({ "monitoring": { "monitor": { "kind": "ServiceMonitor" } } });
-    are_known(stage, &stage.release("upgrade", &over(page.clone(), monitors)).await?).await?;
-    stage.release("upgrade", &page).await?;
+    are_known(stage, &stage.release("upgrade", &over(page, monitors)).await?).await?;
     Ok(())
 }
 
@@ -181,12 +180,12 @@ async fn upgraded(stage: &Stage, values: &Value) -> Result<Rendered> {
 /// Nothing of the release is left but the definitions and what people and the service itself have made; and it can come again.
 async fn ends_without_its_definitions(stage: &Stage, release: &Rendered, values: &Value) -> Result<()> {
     stage.uninstall().await?;
-    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/keyrings.chancery.dev";
-    ensure!(stage.get(definition).await?.is_some(), "the definition has gone");
+    ensure!(stage.get(played::KEY_RING).await?.is_some(), "a KeyRing has gone with its definition");
     for (kind, path) in [
         ("Deployment", "/apis/apps/v1/namespaces/chancery/deployments/chancery-issuer"),
-        ("Role", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/chancery-issuer"),
+        ("DaemonSet", "/apis/apps/v1/namespaces/kube-system/daemonsets/chancery-signer"),
         ("Role", "/apis/rbac.authorization.k8s.io/v1/namespaces/gateway/roles/chancery-issuer"),
+        ("Role", "/apis/rbac.authorization.k8s.io/v1/namespaces/vault/roles/chancery-signer"),
         ("ClusterRole", "/apis/rbac.authorization.k8s.io/v1/clusterroles/chancery-webhook"),
     ] {
         ensure!(release.0.iter().any(|it| it["kind"] == kind), "no {kind}");

@@ -212,11 +212,9 @@ pub async fn the_webhook_answers(stage: &Stage, release: &Rendered, ports: Ports
 /// The issuer of the ring that the signer signs by.
 const RING: &str = "https://ring.example.com";
 
-/// Values of a release with a signer of a ring.
+/// Values that add a signer of a ring, which rotates it.
 pub fn signer_values(admin: u16) -> Value {
     json!({
-        "issuer": { "enabled": false },
-        "webhook": { "enabled": false },
         "signer": {
             "enabled": true, "highAvailability": true, "issuer": RING, "admin": { "port": admin },
             "keys": { "ring": { "namespace": "ring", "vaultNamespace": "vault", "nodes": [NODE] } },
@@ -225,7 +223,8 @@ pub fn signer_values(admin: u16) -> Value {
     })
 }
 
-const KEY_RING: &str = "/apis/chancery.dev/v1alpha1/namespaces/ring/keyrings/cluster-a";
+/// The KeyRing that its owner has made.
+pub const KEY_RING: &str = "/apis/chancery.dev/v1alpha1/namespaces/ring/keyrings/cluster-a";
 
 async fn declare_the_ring(stage: &Stage) -> Result<()> {
     let metadata = json!({ "name": "cluster-a", "namespace": "ring" });
