@@ -116,6 +116,8 @@ impl Stage {
         command.env("KUBECONFIG", self.dir.join("kubeconfig")).env("HOME", &folder);
         let output = chancery::run_command(command).await?;
         ensure!(output.code == Some(0) && output.stdout.contains("STATUS: deployed"), "{output:?}");
+        let notes = "It waits for the Secret chancery/chancery-writer-key, which is made once:";
+        ensure!(output.stdout.contains(notes), "{}", output.stdout);
         Ok(())
     }
 
