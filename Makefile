@@ -32,16 +32,8 @@ prerequisites: ## says what of the programs that the tests need is missing
 test: prerequisites servers ## every test, on real servers
 	tests/suites $$(tests/servers/install --features)
 
-soak: ## what takes longer: each rule taken away, an older Kubernetes, 20 rotations, readers of what others write, 300 objects, Terraform
-	core/tests/histories/removed_rules
-	tests/servers/install kube-apiserver-1.33 terraform-provider terraform-schemas terraform
-	CHANCERY_KUBE_APISERVER=kube-apiserver-1.33 cargo test --workspace $$(tests/servers/install --features) --test cluster
-	cargo test --workspace $$(tests/servers/install --features) --test signer -- --ignored
-	CHANCERY_ROTATIONS=20 cargo test --workspace $$(tests/servers/install --features) --test rotation -- --nocapture under_load
-	cargo test --workspace $$(tests/servers/install --features) --test exchanges -- --ignored --nocapture soak_readers
-	cargo test --workspace $$(tests/servers/install --features) --test cluster --test manual -- --ignored --nocapture soak_three_hundred
-	cargo test --workspace $$(tests/servers/install --features) --test terraform -- --ignored --nocapture
-	cargo test --workspace $$(tests/servers/install --features) --test chart -- --ignored --nocapture
+soak: ## what takes longer: each rule taken away, an older Kubernetes, 20 rotations, readers of what others write, 300 objects, rights, Terraform
+	tests/soak
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs
 	cargo fmt --all --check
