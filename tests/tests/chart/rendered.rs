@@ -20,6 +20,7 @@ const USUAL: [&str; 20] = [
     "ConfigMap/chancery-issuer",
     "ConfigMap/chancery-report",
     "ConfigMap/chancery-webhook",
+    "CustomResourceDefinition/issuers.chancery.dev",
     "CustomResourceDefinition/keyrings.chancery.dev",
     "Deployment/chancery-issuer",
     "Deployment/chancery-webhook",

@@ -16,6 +16,9 @@
 {{- $issuer := .Values.issuer -}}
 {{- $name := include "chancery.fullname" . -}}
 {{- $config := dict "issuers" (include "chancery.issuer.entries" . | fromYaml).entries -}}
+{{- if $issuer.objects.enabled -}}
+{{- $_ := set $config "resources" (dict "namespace" .Release.Namespace) -}}
+{{- end -}}
 {{- if $issuer.serve.enabled -}}
 {{- $serve := dict "listen" (printf "0.0.0.0:%v" $issuer.serve.port) -}}
 {{- if ne $issuer.serve.certificate.mode "none" -}}

@@ -16,6 +16,12 @@
 {{- include "chancery.grant" (list $rights $own "events.k8s.io" "events" $any (list "create" "patch")) -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.issuer.objects.enabled -}}
+{{- include "chancery.grant" (list $rights $own "chancery.dev" "issuers" $any (list "get" "list" "watch")) -}}
+{{- include "chancery.grant" (list $rights $own "chancery.dev" "issuers/status" $any (list "update")) -}}
+{{- /* Their states and sources have names that nobody knows beforehand. */ -}}
+{{- include "chancery.grant" (list $rights $own "" "configmaps" $any (list "create" "get" "list" "update" "watch")) -}}
+{{- end -}}
 {{- range $issuer := (include "chancery.issuer.entries" . | fromYaml).entries -}}
 {{- $document := include "chancery.documentName" $issuer.url -}}
 {{- $documents = concat $documents (list (printf "%s-state-%s" $name $document) (printf "%s-visibility-%s" $name $document)) -}}
@@ -72,6 +78,7 @@
 
 {{/* Whether it asks the kube-apiserver of this cluster for keys. */}}
 {{- define "chancery.issuer.asksApiServer" -}}
+{{- if .Values.issuer.objects.enabled }}true{{ end -}}
 {{- range $issuer := (include "chancery.issuer.entries" . | fromYaml).entries -}}
 {{- range $source := $issuer.sources -}}
 {{- if and (hasKey $source "kubeApiserver") (not (dig "kubeconfig" "" (default (dict) $source.kubeApiserver))) }}true{{ end -}}
