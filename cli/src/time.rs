@@ -31,26 +31,6 @@ impl fmt::Display for Time {
     }
 }
 
-/// A time for a person: its two largest parts.
-#[cfg(feature = "ring")]
-pub fn in_words(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let parts = [
-        (seconds / 86_400, "d"),
-        (seconds / 3600 % 24, "h"),
-        (seconds / 60 % 60, "min"),
-        (seconds % 60, "s"),
-    ];
-    let shown: Vec<String> = parts
-        .iter()
-        .skip_while(|(number, _)| *number == 0)
-        .take(2)
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, unit)| format!("{number} {unit}"))
-        .collect();
-    if shown.is_empty() { "0 s".to_owned() } else { shown.join(" ") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,15 +43,5 @@ mod tests {
             assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
         }
         assert!("soon".parse::<Time>().is_err() && "-1h".parse::<Time>().is_err());
-    }
-
-    #[cfg(feature = "ring")]
-    #[test]
-    fn a_person_is_told_the_two_largest_parts() {
-        let words = |seconds| in_words(Duration::from_secs(seconds));
-        assert_eq!(words(0), "0 s");
-        assert_eq!(words(59), "59 s");
-        assert_eq!(words(3600), "1 h");
-        assert_eq!(words(90_061), "1 d 1 h");
     }
 }

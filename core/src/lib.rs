@@ -62,11 +62,13 @@ pub mod upload;
 pub mod visibility;
 pub mod withdrawal;
 
+mod in_words;
 mod json;
 mod listed;
 
 pub use discovery::Discovery;
 pub use document::{CachePolicy, Document, DocumentKind, DocumentSet};
+pub use in_words::in_words;
 pub use issuer_url::IssuerUrl;
 pub use jwks::Jwks;
 pub use key::{Algorithm, KeyId, PublicKey};

@@ -7,6 +7,7 @@
 //! | `/metrics` | every metric of [`crate::metrics`] as OpenMetrics text |
 //! | `/visibility` | what is seen of every issuer from outside, as JSON; `?kid=KID&for=24h` asks whether a key may sign |
 //! | `/conditions` | every condition of [`crate::conditions`], as JSON |
+//! | `/status` | how every issuer stands and what to do, as a page and as JSON, see [`crate::status`] |
 //!
 //! Ready (200) is a replica that has documents of an issuer and has waited for those of every other: until they came, or
 //! for [`READINESS_WAIT`](crate::roster::READINESS_WAIT) since the issuer was added. So one broken issuer of many does not take the others' replica away,
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 use crate::conditions::ConditionStore;
 use crate::metrics::{MEDIA_TYPE, Metrics, MetricsPage};
 use crate::roster::{Progress, Roster};
+use crate::status::{self, Knowledge};
 use crate::visibility::{VisibilityQuestion, answer};
 
 /// The operators' listener: `admin`.
@@ -63,6 +65,7 @@ pub struct Observations {
 #[derive(Clone, Debug)]
 struct Watched {
     metrics: Arc<MetricsPage>,
+    status: Knowledge,
     observations: Observations,
 }
 
@@ -78,7 +81,10 @@ impl Admin {
         connections: &Connections,
     ) -> Result<Self, ListenError> {
         let listener = Listener::plain(config.listen, connections).await?;
-        Ok(Self { listener, watched: Watched { metrics: Arc::new(MetricsPage::new(metrics)), observations } })
+        let (issuers, conditions) = (observations.issuers.clone(), observations.conditions.clone());
+        let status = Knowledge { issuers, conditions, metrics: metrics.clone() };
+        let metrics = Arc::new(MetricsPage::new(metrics));
+        Ok(Self { listener, watched: Watched { metrics, status, observations } })
     }
 
     /// The address that was taken, with its real port.
@@ -88,13 +94,15 @@ impl Admin {
 
     /// Answers until `shutdown` turns true or its sender is gone.
     pub async fn run(self, shutdown: watch::Receiver<bool>) {
+        let status = status::routes(self.watched.status.clone());
         let routes = Router::new()
             .route("/livez", get(async || "ok\n"))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .route("/visibility", get(visibility))
             .route("/conditions", get(conditions))
-            .with_state(self.watched);
+            .with_state(self.watched)
+            .merge(status);
         self.listener.run(TowerToHyperService::new(routes), shutdown).await;
     }
 }

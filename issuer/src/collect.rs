@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::index::{Index, Publication};
+use crate::known_keys::{KnownKey, KnownKeys};
 use crate::leadership::Leading;
 use crate::metrics::{KeyState, Metrics};
 use crate::source::SourceEvent;
@@ -86,6 +87,8 @@ pub struct Collector {
     pub shares_state: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Told what operators ask of the keys.
+    pub known: KnownKeys,
 }
 
 impl Collector {
@@ -151,6 +154,7 @@ impl Collector {
     fn take(&mut self, event: &SourceEvent) {
         let vanished = self.index.vanished();
         if let Err(older) = self.index.apply(event) {
+            self.known.follows(older.known);
             error!(issuer = %self.issuer, "{older}");
             return;
         }
@@ -166,6 +170,7 @@ impl Collector {
             SourceEvent::Found { .. } => {}
             SourceEvent::Decided { source, decision } => {
                 let position = decision.position;
+                self.known.follows(position);
                 info!(issuer = %self.issuer, source = source.name, %position, "the key ring has decided");
             }
             SourceEvent::Gone { source } => {
@@ -259,8 +264,15 @@ impl Collector {
         let now = Timestamp::now();
         let since: Vec<Timestamp> =
             states.iter().map(|(kid, _)| *first_seen.entry(kid.clone()).or_insert(now)).collect();
-        let seen = states.iter().zip(since).map(|((kid, state), since)| (kid, *state, since));
-        self.metrics.keys_are(&self.issuer, seen);
+        let seen = || states.iter().zip(&since).map(|((kid, state), since)| (kid, *state, *since));
+        self.metrics.keys_are(&self.issuer, seen());
+        let published = seen().filter(|(_, state, _)| *state != KeyState::Withdrawn);
+        let known = published.map(|(kid, _, first_seen)| KnownKey {
+            kid: kid.clone(),
+            first_seen,
+            leaves_after: self.index.leaves_after(kid),
+        });
+        self.known.keys_are(known.collect());
     }
 
     fn key_states(&self) -> Vec<(KeyId, KeyState)> {

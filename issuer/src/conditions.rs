@@ -10,13 +10,13 @@
 //! | `Ready` | issuer | `True` | `AllGood`; `NotReady` |
 //! | `Read` | source | `True` | `Read`; `NotYetRead`, `Unreadable`, `Incomplete` |
 //! | `SigningKeyVisible` | source | `True` | `VisibleEverywhere`, `Published`; `NotYetProven`, `UnannouncedActivation`, `CannotAsk` |
-//! | `Published` | target | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
+//! | `Published` | target | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed`, `NoAnswer` |
 //! | `OwnedByUs` | target | `True` | `OurMarker`; `ForeignMarker`, `Unmarked` |
 //! | `Drifted` | target | `False` | `AsWritten`; `Changed`, `Vanished`, `Oversize`, `MarkerReplaced`, `RolledBack`, `ForeignKeys` |
 //! | `ForeignKeys` | target | `False` | `NoForeignKeys`; `KeysOfNoSource`, `PossibleIntrusion` |
-//! | `Uploaded` | sink | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed` |
+//! | `Uploaded` | sink | `True` | `UpToDate`; `Blocked`, `Raced`, `Failed`, `NoAnswer` |
 //! | `Visible` | view | `True` | `SeenEverywhere`; `KeyNotYetSeen`, `KeyVanished`, `EdgeUnreadable` |
-//! | `ServedAsPublished` | view | `True` | `AsPublished`; `Stale`, `Altered`, `ServesForeignKeys` |
+//! | `ServedAsPublished` | view | `True` | `AsPublished`; `Stale`, `Altered`, `ServesForeignKeys`, `NotKnownHere`, `TargetsNotRead` |
 //! | `Acceptable` | serving certificate | `True` | `InUse`; `Unacceptable`, `ReplacementRefused` |
 //!
 //! `Ready` is what all other conditions of an issuer come to. `Drifted` and `ForeignKeys` do not count: a target that
@@ -32,7 +32,7 @@ mod store;
 mod subject;
 
 pub use store::{ConditionStore, Transition};
-pub use subject::Subject;
+pub use subject::{PartKind, Subject};
 
 /// The reason of [`ConditionType::Read`] when a part of a source was never read since the start.
 pub(crate) const INCOMPLETE: &str = "Incomplete";
@@ -180,6 +180,9 @@ pub struct Condition {
     /// The generation of the decisions that this is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<u64>,
+    /// Whether somebody should act on it, as [`Verdict::alarm`].
+    #[serde(skip)]
+    pub alarm: bool,
 }
 
 impl Condition {
@@ -247,6 +250,14 @@ impl Conditions {
         self.0.len() < before
     }
 
+    /// Those of one issuer, by subject and type.
+    pub fn of_issuer(&self, issuer: &IssuerUrl) -> impl Iterator<Item = &Condition> {
+        // The issuer is the first of its own subjects, and all of them stand together.
+        let from = (Subject::issuer(issuer), ConditionType::Accepted);
+        let all = self.0.range(from..).map(|(_, condition)| condition.as_ref());
+        all.take_while(move |condition| condition.subject.issuer_url() == Some(issuer))
+    }
+
     /// All of them, by issuer, subject and type.
     pub fn iter(&self) -> impl Iterator<Item = &Condition> {
         self.0.values().map(Box::as_ref)
@@ -266,6 +277,7 @@ impl Conditions {
             message: verdict.message.clone(),
             last_transition_time: since,
             observed_generation: verdict.generation,
+            alarm: verdict.alarm,
         };
         // Drift is an event each time: it was written anew in between.
         let again = verdict.condition == ConditionType::Drifted && verdict.alarm;
@@ -285,10 +297,7 @@ impl Conditions {
         if !self.0.contains_key(&(subject.clone(), ConditionType::Accepted)) {
             return;
         }
-        // The issuer is the first of its own subjects, and all of them stand together.
-        let from = (subject.clone(), ConditionType::Accepted);
-        let all = self.0.range(from..).take_while(|((other, _), _)| other.issuer_url() == Some(issuer));
-        let mut bad = all.map(|(_, condition)| condition).filter(|condition| condition.keeps_from_ready());
+        let mut bad = self.of_issuer(issuer).filter(|condition| condition.keeps_from_ready());
         let verdict = match (bad.next(), bad.count()) {
             (None, _) => Verdict::good(ConditionType::Ready, "AllGood", "all is as it should be"),
             (Some(first), more) => {

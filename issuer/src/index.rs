@@ -30,6 +30,7 @@ pub struct Publication {
 pub struct Index {
     issuer: IssuerUrl,
     cache: CachePolicy,
+    retention: Duration,
     keys: IssuerKeys,
     /// Entries of the configuration that have not shown anything since the start.
     silent: BTreeSet<usize>,
@@ -76,7 +77,7 @@ impl Index {
             keys.release_decided();
         }
         let (silent, unread) = ((0..sources).collect(), BTreeSet::new());
-        Self { issuer, cache, keys, silent, unread, complete: false }
+        Self { issuer, cache, retention, keys, silent, unread, complete: false }
     }
 
     /// Takes what a source reports. A failure takes no key away, and stops the time of those that the source dropped.
@@ -182,6 +183,12 @@ impl Index {
     /// Keys that no source shows any more.
     pub fn vanished(&self) -> Vec<KeyId> {
         self.keys.retention().retained().map(|retained| retained.key.key_id().clone()).collect()
+    }
+
+    /// For how long a key stays that no source shows any more; nothing for any other.
+    pub fn leaves_after(&self, kid: &KeyId) -> Option<Duration> {
+        let retained = self.keys.retention().retained().find(|retained| retained.key.key_id() == kid)?;
+        Some(self.retention.saturating_sub(retained.missing_for))
     }
 
     /// Every withdrawn key.

@@ -11,6 +11,7 @@ use crate::collect::Collector;
 use crate::conditions::ConditionStore;
 use crate::config::{ConfigError, IssuerConfig};
 use crate::index::Index;
+use crate::known_keys::KnownKeys;
 use crate::leadership::Leading;
 use crate::metrics::Metrics;
 use crate::outside::Outside;
@@ -102,6 +103,7 @@ pub(crate) struct Issuer {
     /// Whoever sees the keys somewhere says so here. Kept open, since there may be nobody at all.
     observations: mpsc::Sender<Box<ObservationEvent>>,
     pace: Pace,
+    known: KnownKeys,
 }
 
 impl Issuer {
@@ -138,7 +140,7 @@ impl Issuer {
             history,
         };
         let outside = watchers::outside(opening, shared, channels)?;
-        let index = Index::new(config.into(), &saved.record);
+        let (index, known) = (Index::new(config.into(), &saved.record), KnownKeys::default());
         let collector = Collector {
             issuer: config.url.clone(),
             index,
@@ -150,8 +152,9 @@ impl Issuer {
             leading: shared.leading.clone(),
             publications: sender,
             metrics: shared.metrics.clone(),
+            known: known.clone(),
         };
-        let health = watchers::source_health(config, shared, &keeper);
+        let health = watchers::source_health(config, shared, &keeper).telling(&known);
         Ok(Self {
             sources,
             events,
@@ -163,13 +166,15 @@ impl Issuer {
             keeper,
             observations,
             pace,
+            known,
         })
     }
 
     /// What it shows to the servers, now and later.
     pub fn shown(&self) -> OpenIssuer {
         let publications = self.pace.publications.clone();
-        OpenIssuer { publications, visibility: self.keeper.snapshots.subscribe() }
+        let visibility = self.keeper.snapshots.subscribe();
+        OpenIssuer { publications, visibility, known: self.known.clone() }
     }
 
     /// Starts its tasks. `changed` is told when there is something else to serve.

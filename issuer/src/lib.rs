@@ -18,6 +18,7 @@ pub mod config;
 pub mod doctor;
 pub mod index;
 mod issuer;
+pub mod known_keys;
 pub mod leadership;
 pub mod metrics;
 #[cfg(feature = "kube")]
@@ -37,6 +38,7 @@ pub mod service;
 mod signing_key;
 pub mod source;
 pub mod state;
+pub mod status;
 mod tasks;
 mod turns;
 pub mod uploads;

@@ -46,6 +46,7 @@ use prometheus_client::registry::{Registry, Unit};
 mod labels;
 mod objects;
 mod page;
+mod read;
 mod requests;
 mod sinks;
 mod sources;

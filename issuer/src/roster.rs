@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::index::Publication;
+use crate::known_keys::KnownKeys;
 use crate::visibility::VisibilitySnapshot;
 
 /// How long readiness waits for the first documents of an issuer. Sources have half of it to answer.
@@ -25,6 +26,7 @@ pub struct Roster {
 /// What one issuer shows.
 #[derive(Debug)]
 struct RosterEntry {
+    declared: Arc<Declared>,
     since: Instant,
     /// Why it cannot be opened; nothing when it is open or was not tried yet.
     problem: Option<String>,
@@ -38,6 +40,30 @@ pub struct OpenIssuer {
     pub publications: watch::Receiver<Option<Arc<Publication>>>,
     /// What is seen of it from outside.
     pub visibility: watch::Receiver<VisibilitySnapshot>,
+    /// What else is known of its keys.
+    pub known: KnownKeys,
+}
+
+/// What the configuration says of an issuer, as far as operators are shown it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Its targets, by name.
+    pub targets: Vec<String>,
+    /// Its sinks, by name.
+    pub sinks: Vec<String>,
+    /// Whether anybody is to look from outside.
+    pub is_looked_at: bool,
+}
+
+/// An issuer of the process.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// How far it is.
+    pub progress: Progress,
+    /// What the configuration says of it.
+    pub declared: Arc<Declared>,
+    /// What it shows, once it is open.
+    pub opened: Option<OpenIssuer>,
 }
 
 /// How far an issuer is.
@@ -55,8 +81,9 @@ pub struct Progress {
 
 impl Roster {
     /// There is such an issuer from now on.
-    pub fn join(&self, issuer: &IssuerUrl) {
-        let entry = RosterEntry { since: Instant::now(), problem: None, opened: None };
+    pub fn join(&self, issuer: &IssuerUrl, declared: Declared) {
+        let declared = Arc::new(declared);
+        let entry = RosterEntry { declared, since: Instant::now(), problem: None, opened: None };
         self.lock().insert(issuer.clone(), entry);
     }
 
@@ -120,14 +147,17 @@ impl Roster {
 
     /// How far each issuer is, by its URL.
     pub fn progress(&self) -> Vec<Progress> {
-        let entries = self.lock();
-        let progress = entries.iter().map(|(issuer, entry)| Progress {
-            issuer: issuer.clone(),
-            has_documents: entry.opened.as_ref().is_some_and(|opened| opened.publications.borrow().is_some()),
-            waited_for: entry.since.elapsed() >= READINESS_WAIT,
-            problem: entry.problem.clone(),
-        });
-        progress.collect()
+        self.lock().iter().map(|(issuer, entry)| entry.progress(issuer)).collect()
+    }
+
+    /// Every issuer, by its URL.
+    pub fn members(&self) -> Vec<Member> {
+        self.lock().iter().map(|(issuer, entry)| entry.member(issuer)).collect()
+    }
+
+    /// One of them, if it is there.
+    pub fn member(&self, issuer: &IssuerUrl) -> Option<Member> {
+        self.lock().get(issuer).map(|entry| entry.member(issuer))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<IssuerUrl, RosterEntry>> {
@@ -151,5 +181,21 @@ mod tests {
         roster.awaits_objects();
         tokio::time::advance(READINESS_WAIT).await;
         assert!(!roster.is_waiting_for_objects());
+    }
+}
+
+impl RosterEntry {
+    fn progress(&self, issuer: &IssuerUrl) -> Progress {
+        Progress {
+            issuer: issuer.clone(),
+            has_documents: self.opened.as_ref().is_some_and(|opened| opened.publications.borrow().is_some()),
+            waited_for: self.since.elapsed() >= READINESS_WAIT,
+            problem: self.problem.clone(),
+        }
+    }
+
+    fn member(&self, issuer: &IssuerUrl) -> Member {
+        let (declared, opened) = (self.declared.clone(), self.opened.clone());
+        Member { progress: self.progress(issuer), declared, opened }
     }
 }

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use chancery_cluster::cell::StoreMode;
-use chancery_core::KeyRing;
 use chancery_core::ring::WallTime;
+use chancery_core::{KeyRing, in_words};
 use chancery_signer::rotation::{Census, CopiedToken, RingDesk, TokenCounter, count_cluster};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::PolicyArg;
 use crate::output::say;
-use crate::time::in_words;
 
 /// A copy outlives what the policy lets a token live.
 const FOUND: u8 = 3;

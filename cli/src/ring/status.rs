@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use chancery_cluster::cell::StoreMode;
+use chancery_core::in_words;
 use chancery_core::ring::{Custody, KeyState, RingKey};
 use chancery_core::rotation::Schedule;
 use chancery_signer::key_file_node::turn_cell;
@@ -13,7 +14,6 @@ use serde_json::json;
 use super::look::{Look, LookArgs};
 use super::servers;
 use crate::output::say;
-use crate::time::in_words;
 
 #[derive(clap::Args)]
 pub struct Args {

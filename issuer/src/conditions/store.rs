@@ -74,6 +74,11 @@ impl ConditionStore {
         self.lock().conditions.iter().cloned().collect()
     }
 
+    /// What `look` makes of all conditions, none of which changes meanwhile: it should not take long.
+    pub fn look<T>(&self, look: impl FnOnce(&Conditions) -> T) -> T {
+        look(&self.lock().conditions)
+    }
+
     /// The issuers of which a part of a source was never read since the start, with the names of those sources.
     pub fn incomplete_sources(&self) -> BTreeMap<IssuerUrl, String> {
         let state = self.lock();

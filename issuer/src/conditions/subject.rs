@@ -15,7 +15,24 @@ pub struct Subject {
     part: Part,
 }
 
-/// The kinds of parts, with the name that the configuration gives each.
+/// The kinds of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// An issuer as a whole.
+    Issuer,
+    /// A source of keys.
+    Source,
+    /// A target.
+    Target,
+    /// A sink.
+    Sink,
+    /// A view.
+    View,
+    /// A serving certificate.
+    Certificate,
+}
+
+/// The parts, with the name that the configuration gives each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Issuer,
@@ -66,6 +83,27 @@ impl Subject {
     /// Whose part it is.
     pub fn issuer_url(&self) -> Option<&IssuerUrl> {
         self.issuer.as_ref()
+    }
+
+    /// Which kind of part it is.
+    pub fn kind(&self) -> PartKind {
+        match &self.part {
+            Part::Issuer => PartKind::Issuer,
+            Part::Source(_) => PartKind::Source,
+            Part::Target(_) => PartKind::Target,
+            Part::Sink(_) => PartKind::Sink,
+            Part::View(_) => PartKind::View,
+            Part::Certificate(_) => PartKind::Certificate,
+        }
+    }
+
+    /// The name of the part, which an issuer as a whole has not.
+    pub fn name(&self) -> &str {
+        match &self.part {
+            Part::Issuer => "",
+            Part::Source(name) | Part::Target(name) | Part::Sink(name) | Part::View(name) => name,
+            Part::Certificate(path) => path,
+        }
     }
 
     /// The part of the issuer, as `target bucket`.

@@ -29,6 +29,11 @@ impl SinkMetrics {
         }
     }
 
+    /// When a sink was last written or found up to date.
+    pub fn last_upload(&self, sink: &SinkLabels) -> Option<Timestamp> {
+        Timestamp::from_second(self.last_upload.get(sink)?.get()).ok()
+    }
+
     /// How many keys of a sink are not ours.
     pub fn foreign_keys_are(&self, sink: &SinkLabels, count: usize) {
         self.foreign_keys.get_or_create(sink).set(i64::try_from(count).unwrap_or(i64::MAX));

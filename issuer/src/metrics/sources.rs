@@ -29,6 +29,11 @@ impl SourceMetrics {
         self.last_success.get_or_create(source).set(now.as_second());
     }
 
+    /// When a source was last read completely.
+    pub fn last_success(&self, source: &SourceLabels) -> Option<Timestamp> {
+        Timestamp::from_second(self.last_success.get(source)?.get()).ok()
+    }
+
     /// A reading of a source failed.
     pub fn failed(&self, source: &SourceLabels) {
         self.know(source);

@@ -22,7 +22,7 @@ use crate::issuer::{Issuer, IssuerTasks, Opening, Shared};
 use crate::leadership::Leading;
 use crate::metrics::{IssuerSeries, Metrics};
 use crate::resource::{Claim, DeclaredIssuer, Standing, standings};
-use crate::roster::Roster;
+use crate::roster::{Declared, Roster};
 use crate::serve::{Documents, ExtraHost, HostPolicy};
 use crate::state::StateStore;
 
@@ -273,7 +273,12 @@ impl Issuers {
         let (alive, ended) = oneshot::channel();
         let (url, declared) = (config.value.url.clone(), config.value.declared);
         let series = series(&config.value);
-        self.environment.roster.join(&url);
+        let shown = Declared {
+            targets: series.targets.clone(),
+            sinks: series.sinks.clone(),
+            is_looked_at: config.value.verify.enabled,
+        };
+        self.environment.roster.join(&url, shown);
         let environment = self.environment.clone();
         // Boxed, as all that is dropped once the issuer is open: its task keeps room for what it holds by value.
         let config = Box::new(config);

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use chancery_core::IssuerUrl;
 use chancery_core::retention::SourceId;
+use chancery_core::{IssuerUrl, KeyRing};
 use jiff::Timestamp;
 
 #[cfg(feature = "kube")]
 use crate::conditions::UNANNOUNCED;
 use crate::conditions::{ConditionStore, ConditionType, INCOMPLETE, Subject, Verdict};
+use crate::known_keys::{KnownKeys, KnownRing};
 use crate::metrics::{Metrics, SourceLabels};
 #[cfg(feature = "kube")]
 use chancery_core::token::TokenFacts;
@@ -32,6 +33,8 @@ struct Operators {
     issuer: IssuerUrl,
     metrics: Arc<Metrics>,
     conditions: Arc<ConditionStore>,
+    /// What is known of the keys.
+    known: KnownKeys,
     /// What the keys that sign are held against; nothing where they are not asked for.
     #[cfg(feature = "kube")]
     signing_keys: Option<Arc<dyn CanaryJudge>>,
@@ -44,9 +47,16 @@ impl SourceHealth {
             issuer,
             metrics,
             conditions,
+            known: KnownKeys::default(),
             #[cfg(feature = "kube")]
             signing_keys: None,
         }))
+    }
+
+    /// Has what a key ring says told to `known`.
+    #[must_use]
+    pub fn telling(self, known: &KnownKeys) -> Self {
+        Self(self.0.map(|operators| Operators { known: known.clone(), ..operators }))
     }
 
     /// Has the keys that sources sign with judged by `judge`.
@@ -70,6 +80,13 @@ impl SourceHealth {
         let Some(verdict) = judge.judge(source, canary) else { return };
         operators.metrics.sources().unannounced(&operators.labels(source), verdict.reason == UNANNOUNCED);
         operators.conditions.set(&operators.subject(source), &verdict);
+    }
+
+    /// A key ring was read.
+    pub(super) fn ring(&self, ring: &KeyRing) {
+        if let Some(operators) = &self.0 {
+            operators.known.ring_is(KnownRing::from(ring));
+        }
     }
 
     /// The source was read completely, now.

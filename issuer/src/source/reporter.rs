@@ -1,5 +1,6 @@
 //! Sends what a source says, when it says something new, and tells operators of every reading.
 
+use chancery_core::KeyRing;
 use chancery_core::retention::SourceId;
 use chancery_core::ring::RingDecision;
 use tokio::sync::mpsc;
@@ -53,6 +54,11 @@ impl SourceReporter {
             Some(error) => self.fail(error).await,
             None => self.health.read(&self.source),
         }
+    }
+
+    /// Shows operators a ring.
+    pub fn shows_ring(&self, ring: &KeyRing) {
+        self.health.ring(ring);
     }
 
     /// Says what is decided. A decision that stays the same is told once.

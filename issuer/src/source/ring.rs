@@ -38,7 +38,10 @@ impl Ring {
     pub async fn run(self, mut reporter: SourceReporter) {
         loop {
             match self.cell.load().await {
-                Ok(Some(ring)) => reporter.decide(ring.document.decision()).await,
+                Ok(Some(ring)) => {
+                    reporter.shows_ring(&ring.document);
+                    reporter.decide(ring.document.decision()).await;
+                }
                 Ok(None) => reporter.fail(self.missing()).await,
                 Err(error) => reporter.fail(error_chain(&error)).await,
             }

@@ -51,6 +51,17 @@ impl VisibilitySnapshot {
         }
     }
 
+    /// The record, and why it says nothing about now, if it does not: so that much can be asked of one copy.
+    pub fn now(&self) -> (VisibilityRecord, Option<Obstacle>) {
+        match &self.source {
+            Source::Observed { .. } => (self.record(), None),
+            Source::Read { reader, started } => match reader.current(started.elapsed()) {
+                Ok(record) => (record, None),
+                Err(obstacle) => (self.record(), Some(obstacle)),
+            },
+        }
+    }
+
     /// As [`VisibilityRecord::is_visible_everywhere`], now.
     ///
     /// # Errors
