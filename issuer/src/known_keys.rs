@@ -112,7 +112,9 @@ mod tests {
         let at = |epoch| Position { epoch, generation: 1 };
         let known = KnownKeys::default();
         assert!(!known.now().ring_is_older(), "there is none");
-        for (ring, followed, is_older) in [(1, None, false), (2, Some(2), false), (3, Some(2), false), (1, Some(2), true)] {
+        for (ring, followed, is_older) in
+            [(1, None, false), (2, Some(2), false), (3, Some(2), false), (1, Some(2), true)]
+        {
             let ring = KnownRing { position: at(ring), ..KnownRing::from(&KeyRing::new()) };
             known.0.lock().unwrap().followed = None;
             known.ring_is(ring);

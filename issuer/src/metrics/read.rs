@@ -3,8 +3,8 @@
 use chancery_core::IssuerUrl;
 use jiff::Timestamp;
 
-use super::labels::{CertificateLabels, IssuerLabels, TargetLabels};
 use super::Metrics;
+use super::labels::{CertificateLabels, IssuerLabels, TargetLabels};
 
 impl Metrics {
     /// Whether this replica publishes.
@@ -43,7 +43,8 @@ mod tests {
         let (sink, source) = (SinkLabels::new(&issuer, "vault"), SourceLabels::new(&issuer, "files"));
         let read = || {
             let path = metrics.certificate_expiry("/tls.crt");
-            let (uploaded, read) = (metrics.sinks().last_upload(&sink), metrics.sources().last_success(&source));
+            let (uploaded, read) =
+                (metrics.sinks().last_upload(&sink), metrics.sources().last_success(&source));
             [metrics.last_publish(&target), metrics.last_verify(&issuer), path, uploaded, read]
         };
         assert_eq!((read(), metrics.is_leader()), ([None; 5], false));

@@ -104,7 +104,10 @@ fn find_all(knowledge: &Knowledge, query: &str) -> Result<Overview, Refusal> {
 fn find_one(knowledge: &Knowledge, query: &str) -> Result<IssuerPage, Refusal> {
     let url = asked_issuer(query).map_err(|problem| Refusal(StatusCode::BAD_REQUEST, problem))?;
     let details = knowledge.issuer(&url).ok_or_else(|| {
-        Refusal(StatusCode::NOT_FOUND, format!("there is no issuer {url} here; `/status` lists those that are"))
+        Refusal(
+            StatusCode::NOT_FOUND,
+            format!("there is no issuer {url} here; `/status` lists those that are"),
+        )
     })?;
     Ok(issuer_page(&knowledge.replica(Timestamp::now()), &details))
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use chancery_core::IssuerUrl;
 use jiff::Timestamp;
 
-use super::snapshot::{
-    CertificateSnapshot, IssuerDetails, IssuerSnapshot, LastGood, ReplicaSnapshot, Seen,
-};
+use super::snapshot::{CertificateSnapshot, IssuerDetails, IssuerSnapshot, LastGood, ReplicaSnapshot, Seen};
 use crate::conditions::{Condition, ConditionStore, Conditions, PartKind};
 use crate::metrics::{Metrics, SinkLabels, SourceLabels, TargetLabels};
 use crate::roster::{Member, OpenIssuer, Roster};

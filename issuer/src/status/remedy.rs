@@ -217,12 +217,7 @@ const REMEDIES: [Remedy; 35] = {
             "Nothing: caches ask again by themselves. Purge them if that takes too long.",
         ),
         remedy(ServedAsPublished, "NotKnownHere", "serves what this replica does not know yet", WAIT),
-        remedy(
-            ServedAsPublished,
-            "TargetsNotRead",
-            "cannot be compared with what was published yet",
-            WAIT,
-        ),
+        remedy(ServedAsPublished, "TargetsNotRead", "cannot be compared with what was published yet", WAIT),
     ]
 };
 
@@ -245,7 +240,8 @@ pub(super) fn meaning(condition: &Condition) -> Option<Meaning> {
     if state == State::Healthy || condition.condition == ConditionType::Ready {
         return None;
     }
-    let is_it = |remedy: &Remedy| remedy.condition == condition.condition && remedy.reason == condition.reason;
+    let is_it =
+        |remedy: &Remedy| remedy.condition == condition.condition && remedy.reason == condition.reason;
     let found = REMEDIES.iter().enumerate().find(|(_, remedy)| is_it(remedy));
     let unlisted = (usize::MAX, "is not as it should be", "See what is said of it.");
     let (rank, what, action) = found.map_or(unlisted, |(rank, remedy)| (rank, remedy.what, remedy.action));
@@ -296,7 +292,9 @@ mod tests {
         let bad = rows.filter_map(|row| {
             let (condition, rest) = row.split_once('`')?;
             let (_, reasons) = rest.rsplit_once("`; ")?;
-            let reasons = reasons.split('`').filter(|reason| reason.chars().all(char::is_alphanumeric) && !reason.is_empty());
+            let reasons = reasons
+                .split('`')
+                .filter(|reason| reason.chars().all(char::is_alphanumeric) && !reason.is_empty());
             Some(reasons.map(|reason| (condition.to_owned(), reason.to_owned())).collect::<Vec<_>>())
         });
         bad.flatten().collect()
@@ -329,16 +327,56 @@ mod tests {
         for (subject, verdict, expected) in [
             (&target, Verdict::good(Published, "UpToDate", "fine"), None),
             (&whole, Verdict::bad(Ready, "NotReady", "Published of …"), None),
-            (&whole, Verdict::bad(Accepted, "CannotOpen", "no such file"), Some((State::Broken, "The issuer cannot be opened: no such file"))),
-            (&target, Verdict::bad(Published, "Failed", "403"), Some((State::Broken, "Target bucket cannot be read or written: 403"))),
-            (&target, Verdict::bad(Drifted, "Changed", ""), Some((State::Attention, "Target bucket was changed behind our back."))),
-            (&target, Verdict::bad(Drifted, "RolledBack", ""), Some((State::Broken, "Target bucket was set back to an older edition behind our back."))),
-            (&target, Verdict::bad(ForeignKeys, "KeysOfNoSource", "k"), Some((State::Attention, "Target bucket shows keys that no source of ours has: k"))),
-            (&target, Verdict::bad(ForeignKeys, "PossibleIntrusion", "k"), Some((State::Broken, "Target bucket shows keys that somebody has put there: k"))),
-            (&source, Verdict::pending(Read, "NotYetRead", ""), Some((State::Waiting, "Source files was not read yet."))),
-            (&view, Verdict::pending(Visible, "KeyNotYetSeen", "k"), Some((State::Waiting, "The issuer URL does not show a new key yet: k"))),
-            (&view, Verdict::unknown(Visible, "EdgeUnreadable", "e"), Some((State::Broken, "The issuer URL cannot be read everywhere: e"))),
-            (&target, Verdict::bad(Published, "OfALaterRelease", "x"), Some((State::Broken, "Target bucket is not as it should be: x"))),
+            (
+                &whole,
+                Verdict::bad(Accepted, "CannotOpen", "no such file"),
+                Some((State::Broken, "The issuer cannot be opened: no such file")),
+            ),
+            (
+                &target,
+                Verdict::bad(Published, "Failed", "403"),
+                Some((State::Broken, "Target bucket cannot be read or written: 403")),
+            ),
+            (
+                &target,
+                Verdict::bad(Drifted, "Changed", ""),
+                Some((State::Attention, "Target bucket was changed behind our back.")),
+            ),
+            (
+                &target,
+                Verdict::bad(Drifted, "RolledBack", ""),
+                Some((State::Broken, "Target bucket was set back to an older edition behind our back.")),
+            ),
+            (
+                &target,
+                Verdict::bad(ForeignKeys, "KeysOfNoSource", "k"),
+                Some((State::Attention, "Target bucket shows keys that no source of ours has: k")),
+            ),
+            (
+                &target,
+                Verdict::bad(ForeignKeys, "PossibleIntrusion", "k"),
+                Some((State::Broken, "Target bucket shows keys that somebody has put there: k")),
+            ),
+            (
+                &source,
+                Verdict::pending(Read, "NotYetRead", ""),
+                Some((State::Waiting, "Source files was not read yet.")),
+            ),
+            (
+                &view,
+                Verdict::pending(Visible, "KeyNotYetSeen", "k"),
+                Some((State::Waiting, "The issuer URL does not show a new key yet: k")),
+            ),
+            (
+                &view,
+                Verdict::unknown(Visible, "EdgeUnreadable", "e"),
+                Some((State::Broken, "The issuer URL cannot be read everywhere: e")),
+            ),
+            (
+                &target,
+                Verdict::bad(Published, "OfALaterRelease", "x"),
+                Some((State::Broken, "Target bucket is not as it should be: x")),
+            ),
         ] {
             let expected = expected.map(|(state, sentence)| (state, sentence.to_owned()));
             assert_eq!(said(subject, verdict), expected);

@@ -97,9 +97,11 @@ fn no_documents(issuer: &IssuerSnapshot) -> Option<Ranked> {
             "No key has been seen yet, so that nothing is published.",
             "Look at its sources: none shows a key, or one does not answer.",
         ),
-        false => {
-            Ranked::late(State::Waiting, "Its sources are being read for the first time.", "Nothing: it passes by itself.")
-        }
+        false => Ranked::late(
+            State::Waiting,
+            "Its sources are being read for the first time.",
+            "Nothing: it passes by itself.",
+        ),
     })
 }
 
@@ -121,9 +123,8 @@ pub(super) fn waiting_keys(issuer: &IssuerSnapshot, publishes: bool) -> Vec<(&Ke
         None => true,
     };
     let keys = issuer.kids().filter(is_idle).map(|kid| (kid, MaySign::of(issuer, publishes, kid)));
-    let waits = |(_, may): &(&KeyId, MaySign)| {
-        matches!(may, MaySign::NotYet(_)) && !may.is_only_interrupted()
-    };
+    let waits =
+        |(_, may): &(&KeyId, MaySign)| matches!(may, MaySign::NotYet(_)) && !may.is_only_interrupted();
     keys.filter(waits).collect()
 }
 
@@ -145,7 +146,8 @@ fn waiting(issuer: &IssuerSnapshot, publishes: bool) -> Option<Ranked> {
             format!("Key {kid}{others} may not sign yet: {}.", in_the_way(first))
         }
     };
-    let action = "Nothing, if the look from outside succeeds: it happens by itself. Do not sign with it before.";
+    let action =
+        "Nothing, if the look from outside succeeds: it happens by itself. Do not sign with it before.";
     Some(Ranked::late(State::Waiting, sentence, action))
 }
 

@@ -22,8 +22,7 @@ pub enum State {
 
 impl State {
     /// All of them, the worst first.
-    pub const ALL: [Self; 5] =
-        [Self::Broken, Self::Attention, Self::Waiting, Self::Unknown, Self::Healthy];
+    pub const ALL: [Self; 5] = [Self::Broken, Self::Attention, Self::Waiting, Self::Unknown, Self::Healthy];
 
     /// The word in JSON and in a query.
     pub const fn as_str(self) -> &'static str {

@@ -30,7 +30,10 @@ async fn operators_read_life_readiness_and_metrics() {
     let (issuers, issuer) = (Roster::default(), ISSUER.parse().unwrap());
     issuers.join(&issuer, Declared::default());
     let (publish, publications) = watch::channel(None);
-    issuers.opened(&issuer, OpenIssuer { publications, visibility: shown.subscribe(), known: KnownKeys::default() });
+    issuers.opened(
+        &issuer,
+        OpenIssuer { publications, visibility: shown.subscribe(), known: KnownKeys::default() },
+    );
     let observations = Observations { issuers, conditions: conditions.clone() };
     let admin = Admin::bind(&config, metrics, observations, &Connections::default()).await.unwrap();
     let address = admin.address();
