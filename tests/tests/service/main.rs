@@ -11,5 +11,6 @@ mod life;
 mod quickstart;
 mod relying_parties;
 mod ring;
+mod status;
 mod visibility;
 mod webhook;

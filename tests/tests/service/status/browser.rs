@@ -1,0 +1,145 @@
+//! The pages in a real browser: light and dark, wide and on a narrow telephone, on paper, without a script, and with names that
+//! would be scripts if they could.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::binary;
+
+use super::{Stage, of, page};
+
+const HOSTILE: &str = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">";
+const BROWSER: &str = "chromium";
+
+/// One look at a page.
+struct Look<'a> {
+    scheme: &'a str,
+    /// As Chromium's `preferredColorScheme` numbers them.
+    number: u8,
+    width: u16,
+}
+
+const LOOKS: [Look<'_>; 4] = [
+    Look { scheme: "light", number: 1, width: 1200 },
+    Look { scheme: "dark", number: 0, width: 1200 },
+    Look { scheme: "light", number: 1, width: 320 },
+    Look { scheme: "dark", number: 0, width: 320 },
+];
+
+/// A browser with a profile of its own, which asks nobody but the page.
+fn chromium(profile: &Path, arguments: &[String]) -> Result<Output> {
+    let mut command = Command::new(BROWSER);
+    command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]);
+    command.args(["--disable-background-networking", "--disable-component-update", "--no-proxy-server"]);
+    command.args([
+        "--disable-dev-shm-usage",
+        "--virtual-time-budget=5000",
+        "--enable-logging=stderr",
+        "--v=0",
+    ]);
+    command.arg(format!("--user-data-dir={}", profile.display())).args(arguments);
+    let output = command.output().with_context(|| format!("run {BROWSER}: Debian package chromium"))?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(output)
+}
+
+/// Where pictures are kept for whoever wants to look.
+fn pictures() -> Result<PathBuf> {
+    let test = std::env::current_exe().context("find the running test")?;
+    let target = test.ancestors().nth(3).context("a test outside a target folder")?;
+    let folder = target.join("status-pages");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+#[tokio::test]
+#[ignore = "half a minute of a browser, which not everybody has; `make soak` runs it"]
+async fn soak_the_pages_look_right_in_a_browser_and_run_nobody_elses_script() -> Result<()> {
+    if binary::skipped(&["minio"]) {
+        return Ok(());
+    }
+    let stage = Stage::start(HOSTILE).await?;
+    stage.settled().await?;
+    let (folder, site) = (pictures()?, &stage.site);
+    let profile = site.dir().join("browser");
+    let pages = [
+        ("all", "status".to_owned()),
+        ("broken", of(&site.url("/refused"), "issuer")),
+        ("waiting", of(&site.url("/waiting"), "issuer")),
+        ("healthy", of(&site.url("/well"), "issuer")),
+    ];
+    for (name, path) in &pages {
+        let url = site.admin_url(path);
+        let saved = folder.join(format!("{name}.html"));
+        std::fs::write(&saved, page(site, path).await?)?;
+        for look in &LOOKS {
+            shoot(&profile, &url, &folder.join(format!("{name}-{}-{}.png", look.scheme, look.width)), look)?;
+            measure(&profile, &saved, look)?;
+        }
+        let printed = folder.join(format!("{name}.pdf"));
+        chromium(
+            &profile,
+            &[
+                format!("--print-to-pdf={}", printed.display()),
+                "--no-pdf-header-footer".to_owned(),
+                url.clone(),
+            ],
+        )?;
+        ensure!(std::fs::metadata(&printed)?.len() > 10_000, "nothing was printed of {name}");
+        runs_no_script(&profile, &url)?;
+    }
+    println!("pictures are in {}", folder.display());
+    Ok(())
+}
+
+/// Takes a picture of the page as it is served, without scripts.
+fn shoot(profile: &Path, url: &str, picture: &Path, look: &Look<'_>) -> Result<()> {
+    let height = if look.width < 500 { 3200 } else { 1600 };
+    // A window is never narrower than 500 px.
+    let output = chromium(
+        profile,
+        &[
+            format!("--screenshot={}", picture.display()),
+            format!("--window-size={},{height}", look.width),
+            format!("--blink-settings=scriptEnabled=false,preferredColorScheme={}", look.number),
+            url.to_owned(),
+        ],
+    )?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(!log.contains("Content Security Policy"), "the policy refuses a part of the page: {log}");
+    Ok(())
+}
+
+/// Holds the page as it is laid out against the rules: nothing is wider than the window, every text stands out from what is
+/// behind it, and what can be pressed is large enough.
+fn measure(profile: &Path, saved: &Path, look: &Look<'_>) -> Result<()> {
+    let ruler = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/service/status/measure.html");
+    let url = format!("file://{}#width={}&page=file://{}", ruler.display(), look.width, saved.display());
+    let output = chromium(
+        profile,
+        &[
+            "--dump-dom".to_owned(),
+            "--allow-file-access-from-files".to_owned(),
+            format!("--blink-settings=preferredColorScheme={}", look.number),
+            "--window-size=1400,1600".to_owned(),
+            url,
+        ],
+    )?;
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let said = dom.split_once("<pre id=\"said\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let (said, _) = said.with_context(|| format!("no ruler in {dom}"))?;
+    let expected = format!("width {}, background {}", look.width, look.scheme);
+    ensure!(said.starts_with(&expected) && said.contains("texts "), "{expected}: {said}");
+    ensure!(!said.contains("wrong:"), "{} {expected}: {said}", saved.display());
+    Ok(())
+}
+
+/// Lets scripts run, if there are any, and looks at what became of the page.
+fn runs_no_script(profile: &Path, url: &str) -> Result<()> {
+    let output = chromium(profile, &["--dump-dom".to_owned(), url.to_owned()])?;
+    let dom = String::from_utf8_lossy(&output.stdout);
+    ensure!(dom.contains(" - Chancery</title>") && !dom.contains("<title>owned"), "{dom}");
+    ensure!(!dom.contains("<script") && !dom.contains("<img"), "a name became a part of the page: {dom}");
+    Ok(())
+}
