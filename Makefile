@@ -32,7 +32,7 @@ prerequisites: ## says what of the programs that the tests need is missing
 test: prerequisites servers ## every test, on real servers
 	tests/suites $$(tests/servers/install --features)
 
-soak: ## what takes longer: each rule taken away, an older Kubernetes, 20 rotations, readers of what others write, 300 objects, rights, Terraform
+soak: ## what takes longer: each rule taken away, an older Kubernetes, 20 rotations, readers of what others write, 300 objects, rights, the status page, Terraform
 	tests/soak
 
 check: $(DENY) ## format, lints, floors, dependency policy, docs

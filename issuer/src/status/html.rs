@@ -143,8 +143,33 @@ impl Frame {
         Tag(format!(r#"<data value="{seconds}">{words}</data>"#))
     }
 
+    fn prose<'a>(&self, text: &'a str) -> Prose<'a> {
+        Prose(text)
+    }
+
     fn issuer_query(&self, url: &str) -> String {
         format!("?{}", query_of_issuer(url))
+    }
+}
+
+/// A sentence, in which what stands between backticks is a command or a setting.
+#[derive(Template)]
+#[template(
+    ext = "html",
+    source = "{% for (text, is_code) in self.parts() %}{% if is_code %}<code>{{ text }}</code>{% else %}{{ text }}{% endif %}{% endfor %}"
+)]
+struct Prose<'a>(&'a str);
+
+impl HtmlSafe for Prose<'_> {}
+
+impl Prose<'_> {
+    /// The parts, and whether each is code. A backtick that is alone is a backtick.
+    fn parts(&self) -> Vec<(&str, bool)> {
+        let parts: Vec<&str> = self.0.split('`').collect();
+        match parts.len() % 2 {
+            1 => parts.into_iter().enumerate().map(|(number, part)| (part, number % 2 == 1)).collect(),
+            _ => vec![(self.0, false)],
+        }
     }
 }
 

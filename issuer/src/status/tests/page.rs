@@ -55,7 +55,7 @@ fn every_fact_of_the_json_is_on_the_page() {
         facts("", &json, &mut all);
         assert!(all.len() > 60, "{all:?}");
         for (name, fact) in all.iter().filter(|(name, fact)| name != "format" && fact != "0") {
-            let is_there = page.text.contains(fact.as_str())
+            let is_there = page.text.contains(&fact.replace('`', ""))
                 || attributes.contains(fact.as_str())
                 || classes.contains(fact.as_str());
             assert!(is_there, "{name} {fact:?} is not in {html}");
