@@ -191,11 +191,6 @@ impl Condition {
         self.status == self.condition.good()
     }
 
-    /// Whether it says that a part of a source was never read since the start.
-    fn is_incomplete_source(&self) -> bool {
-        self.condition == ConditionType::Read && self.reason == INCOMPLETE
-    }
-
     /// Whether its issuer is not ready because of it.
     fn keeps_from_ready(&self) -> bool {
         use ConditionType::{Drifted, ForeignKeys, Ready};

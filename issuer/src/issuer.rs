@@ -103,7 +103,6 @@ pub(crate) struct Issuer {
     /// Whoever sees the keys somewhere says so here. Kept open, since there may be nobody at all.
     observations: mpsc::Sender<Box<ObservationEvent>>,
     pace: Pace,
-    known: KnownKeys,
 }
 
 impl Issuer {
@@ -166,7 +165,6 @@ impl Issuer {
             keeper,
             observations,
             pace,
-            known,
         })
     }
 
@@ -174,7 +172,7 @@ impl Issuer {
     pub fn shown(&self) -> OpenIssuer {
         let publications = self.pace.publications.clone();
         let visibility = self.keeper.snapshots.subscribe();
-        OpenIssuer { publications, visibility, known: self.known.clone() }
+        OpenIssuer { publications, visibility, known: self.collector.known.clone() }
     }
 
     /// Starts its tasks. `changed` is told when there is something else to serve.

@@ -16,8 +16,8 @@ pub struct KnownKeys(Arc<Mutex<KnownOfKeys>>);
 pub struct KnownOfKeys {
     /// Of each published key.
     pub keys: Vec<KnownKey>,
-    /// Of the key ring, where one decides.
-    pub ring: Option<KnownRing>,
+    /// Of the key ring, where one decides. Boxed: most issuers have none.
+    pub ring: Option<Box<KnownRing>>,
     /// How far the ring had come that was followed last.
     pub followed: Option<Position>,
 }
@@ -66,7 +66,7 @@ impl KnownKeys {
 
     /// The ring was read. Whether it is followed is decided elsewhere.
     pub fn ring_is(&self, ring: KnownRing) {
-        self.lock().ring = Some(ring);
+        self.lock().ring = Some(Box::new(ring));
     }
 
     /// The ring at this position was followed last, over restarts.

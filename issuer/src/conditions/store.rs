@@ -7,7 +7,7 @@ use chancery_core::IssuerUrl;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{Condition, ConditionType, Conditions, News, Subject, Verdict};
+use super::{Condition, ConditionType, Conditions, INCOMPLETE, News, Subject, Verdict};
 
 /// Shared behind an `Arc`.
 #[derive(Debug, Default)]
@@ -83,7 +83,8 @@ impl ConditionStore {
     pub fn incomplete_sources(&self) -> BTreeMap<IssuerUrl, String> {
         let state = self.lock();
         let mut incomplete: BTreeMap<IssuerUrl, String> = BTreeMap::new();
-        for condition in state.conditions.iter().filter(|condition| condition.is_incomplete_source()) {
+        let is_incomplete = |it: &&Condition| it.condition == ConditionType::Read && it.reason == INCOMPLETE;
+        for condition in state.conditions.iter().filter(is_incomplete) {
             if let Some(issuer) = condition.subject.issuer_url() {
                 let sources = incomplete.entry(issuer.clone()).or_default();
                 let comma = if sources.is_empty() { "" } else { ", " };

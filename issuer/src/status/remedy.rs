@@ -312,74 +312,68 @@ mod tests {
         assert_eq!(known, documented);
     }
 
+    /// How bad a verdict is, and the sentence that it becomes.
+    fn said(subject: &Subject, verdict: &Verdict) -> Option<(State, String)> {
+        let mut conditions = Conditions::default();
+        conditions.set(subject, verdict, jiff::Timestamp::UNIX_EPOCH);
+        let meaning = meaning(conditions.iter().next().unwrap());
+        meaning.map(|meaning| (meaning.state, meaning.sentence))
+    }
+
     #[test]
-    fn a_condition_is_a_sentence_and_what_to_do() {
-        use ConditionType::{Accepted, Drifted, ForeignKeys, Published, Read, Ready, Visible};
+    fn a_condition_is_a_sentence_about_its_part() {
+        use ConditionType::{Accepted, Drifted, ForeignKeys, Published, Read, Visible};
+        use State::{Attention, Broken, Waiting};
         let issuer = "https://id.example.com".parse().unwrap();
         let (target, source) = (Subject::target(&issuer, "bucket"), Subject::source(&issuer, "files"));
         let (whole, view) = (Subject::issuer(&issuer), Subject::view(&issuer, "issuer URL"));
-        let said = |subject: &Subject, verdict: Verdict| {
-            let mut conditions = Conditions::default();
-            conditions.set(subject, &verdict, jiff::Timestamp::UNIX_EPOCH);
-            let meaning = meaning(conditions.iter().next().unwrap());
-            meaning.map(|meaning| (meaning.state, meaning.sentence))
-        };
-        for (subject, verdict, expected) in [
-            (&target, Verdict::good(Published, "UpToDate", "fine"), None),
-            (&whole, Verdict::bad(Ready, "NotReady", "Published of …"), None),
+        let bad = |condition, reason, message: &str| Verdict::bad(condition, reason, message);
+        let pending = |condition, reason, message: &str| Verdict::pending(condition, reason, message);
+        for (subject, verdict, state, sentence) in [
+            (&whole, bad(Accepted, "CannotOpen", "gone"), Broken, "The issuer cannot be opened: gone"),
             (
-                &whole,
-                Verdict::bad(Accepted, "CannotOpen", "no such file"),
-                Some((State::Broken, "The issuer cannot be opened: no such file")),
+                &target,
+                bad(Published, "Failed", "403"),
+                Broken,
+                "Target bucket cannot be read or written: 403",
+            ),
+            (&target, bad(Drifted, "Changed", ""), Attention, "Target bucket was changed behind our back."),
+            (
+                &target,
+                bad(Drifted, "RolledBack", ""),
+                Broken,
+                "Target bucket was set back to an older edition behind our back.",
             ),
             (
                 &target,
-                Verdict::bad(Published, "Failed", "403"),
-                Some((State::Broken, "Target bucket cannot be read or written: 403")),
+                bad(ForeignKeys, "KeysOfNoSource", "k"),
+                Attention,
+                "Target bucket shows keys that no source of ours has: k",
             ),
             (
                 &target,
-                Verdict::bad(Drifted, "Changed", ""),
-                Some((State::Attention, "Target bucket was changed behind our back.")),
+                bad(ForeignKeys, "PossibleIntrusion", "k"),
+                Broken,
+                "Target bucket shows keys that somebody has put there: k",
             ),
-            (
-                &target,
-                Verdict::bad(Drifted, "RolledBack", ""),
-                Some((State::Broken, "Target bucket was set back to an older edition behind our back.")),
-            ),
-            (
-                &target,
-                Verdict::bad(ForeignKeys, "KeysOfNoSource", "k"),
-                Some((State::Attention, "Target bucket shows keys that no source of ours has: k")),
-            ),
-            (
-                &target,
-                Verdict::bad(ForeignKeys, "PossibleIntrusion", "k"),
-                Some((State::Broken, "Target bucket shows keys that somebody has put there: k")),
-            ),
-            (
-                &source,
-                Verdict::pending(Read, "NotYetRead", ""),
-                Some((State::Waiting, "Source files was not read yet.")),
-            ),
+            (&source, pending(Read, "NotYetRead", ""), Waiting, "Source files was not read yet."),
             (
                 &view,
-                Verdict::pending(Visible, "KeyNotYetSeen", "k"),
-                Some((State::Waiting, "The issuer URL does not show a new key yet: k")),
-            ),
-            (
-                &view,
-                Verdict::unknown(Visible, "EdgeUnreadable", "e"),
-                Some((State::Broken, "The issuer URL cannot be read everywhere: e")),
+                pending(Visible, "KeyNotYetSeen", "k"),
+                Waiting,
+                "The issuer URL does not show a new key yet: k",
             ),
             (
                 &target,
-                Verdict::bad(Published, "OfALaterRelease", "x"),
-                Some((State::Broken, "Target bucket is not as it should be: x")),
+                bad(Published, "OfALaterRelease", "x"),
+                Broken,
+                "Target bucket is not as it should be: x",
             ),
         ] {
-            let expected = expected.map(|(state, sentence)| (state, sentence.to_owned()));
-            assert_eq!(said(subject, verdict), expected);
+            assert_eq!(said(subject, &verdict), Some((state, sentence.to_owned())));
         }
+        assert_eq!(said(&target, &Verdict::good(Published, "UpToDate", "fine")), None);
+        let ready = bad(ConditionType::Ready, "NotReady", "Published of x");
+        assert_eq!(said(&whole, &ready), None, "it only sums the others up");
     }
 }

@@ -33,6 +33,30 @@ fn rendered(others: &'static str) -> [(Value, String); 2] {
     [(serde_json::to_value(&overview).unwrap(), all), (serde_json::to_value(&issuer).unwrap(), one)]
 }
 
+/// The names of all members in `value`.
+fn members(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(all) => all.iter().for_each(|(name, value)| {
+            found.insert(name.clone());
+            members(value, found);
+        }),
+        Value::Array(values) => values.iter().for_each(|value| members(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_member_of_the_json_is_documented() {
+    let documentation = include_str!("../../../../docs/status.md");
+    let mut found = BTreeSet::new();
+    rendered("of others").iter().for_each(|(json, _)| members(json, &mut found));
+    assert!(found.len() > 50, "{found:?}");
+    for name in found {
+        let spelt = [format!("`{name}`"), format!("`{name}[]`"), format!("\"{name}\":")];
+        assert!(spelt.iter().any(|it| documentation.contains(it)), "{name} is not in docs/status.md");
+    }
+}
+
 /// Every text and number in `value`, with the name of the member that it is in.
 fn facts(name: &str, value: &Value, found: &mut Vec<(String, String)>) {
     match value {

@@ -95,7 +95,7 @@ pub fn ring(issuer: &mut IssuerSnapshot, states: &[KeyState]) {
     let states = issuer.kids().cloned().zip(states.iter().copied()).collect();
     let activated = Some(at(1_750_000_000));
     let ring = KnownRing { position, states, activated, is_rotation_asked: false };
-    issuer.known.ring = Some(ring);
+    issuer.known.ring = Some(ring.into());
     issuer.known.followed = Some(position);
 }
 

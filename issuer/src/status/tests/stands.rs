@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chancery_core::ring::{KeyState, Position};
 use chancery_core::visibility::Obstacle;
+use jiff::Timestamp;
 
 use super::scene::{DAY, certificate, issuer, kids, one_key, replica, ring, say, seen};
 use crate::conditions::{ConditionType, PartKind, Verdict};
@@ -27,136 +28,126 @@ fn wait(issuer: &mut IssuerSnapshot) {
     issuer.seen = seen(&kids(issuer), Duration::from_secs(960));
 }
 
+/// Holds what is said in each case against what should be.
+fn hold(cases: &[Case]) {
+    for (change, publishes, state, sentence) in cases {
+        let mut issuer = one_key("https://id.example.com/a");
+        change(&mut issuer);
+        let said = standing(&issuer, *publishes);
+        assert!(said.sentence.contains(sentence), "{sentence:?} is not in {said:?}");
+        assert_eq!(said.state, *state, "{said:?}");
+        assert_eq!(said.action.is_none(), *state == State::Healthy, "{said:?}");
+    }
+}
+
+fn unpublished(issuer: &mut IssuerSnapshot) {
+    issuer.publication = None;
+    issuer.progress.has_documents = false;
+}
+
+fn old_ring(issuer: &mut IssuerSnapshot) {
+    ring(issuer, &[KeyState::Active]);
+    issuer.known.followed = Some(Position { epoch: 4, generation: 1 });
+}
+
+fn waits_in_ring(issuer: &mut IssuerSnapshot, state: KeyState) {
+    wait(issuer);
+    ring(issuer, &[state]);
+}
+
 #[test]
-fn one_sentence_says_how_an_issuer_stands() {
-    use ConditionType::{Drifted, ForeignKeys, Published, Read, SigningKeyVisible};
-    let cases: [Case; 19] = [
+fn documents_and_keys_say_how_an_issuer_stands() {
+    hold(&[
         (|_| {}, true, State::Healthy, "All is as it should be: 1 key is published."),
         (|_| {}, false, State::Healthy, "as far as a replica knows that does not publish"),
         (|it| declare(it, false), true, State::Healthy, "nobody looks from outside"),
-        (|it| it.publication = None, true, State::Healthy, "0 keys are published"),
-        (
-            |it| {
-                it.publication = None;
-                it.progress.has_documents = false;
-                it.progress.waited_for = false;
-            },
-            true,
-            State::Waiting,
-            "Its sources are being read for the first time.",
-        ),
-        (
-            |it| {
-                it.publication = None;
-                it.progress.has_documents = false;
-            },
-            true,
-            State::Broken,
-            "No key has been seen yet, so that nothing is published.",
-        ),
+        (unpublished, true, State::Broken, "No key has been seen yet, so that nothing is published."),
         (
             |it| *it = issuer(it.url().clone().as_str(), vec![]),
             true,
             State::Attention,
             "Every key was revoked",
         ),
-        (
-            wait,
-            true,
-            State::Waiting,
-            "is not visible for long enough yet; it may sign in 16 min at the earliest.",
-        ),
+        (wait, true, State::Waiting, "long enough yet; it may sign in 16 min at the earliest."),
         (
             |it| it.seen = seen(&[], Duration::ZERO),
             true,
             State::Waiting,
-            "may not sign yet: issuer URL does not show it at copy",
+            "yet: issuer URL does not show it at copy",
         ),
         (|it| it.seen.obstacle = Some(Obstacle::NoRecord), false, State::Healthy, "does not publish"),
+        (|it| it.seen.obstacle = Some(Obstacle::NoRecord), true, State::Waiting, "has not been read yet"),
+        (|it| waits_in_ring(it, KeyState::Active), true, State::Healthy, "1 key is published"),
+        (|it| waits_in_ring(it, KeyState::Retiring), true, State::Healthy, "1 key is published"),
+        (|it| waits_in_ring(it, KeyState::Pending), true, State::Waiting, "in 16 min"),
         (
-            |it| it.seen.obstacle = Some(Obstacle::NoRecord),
-            true,
-            State::Waiting,
-            "the visibility record has not been read yet",
-        ),
-        (
-            |it| {
-                wait(it);
-                ring(it, &[KeyState::Active]);
-            },
-            true,
-            State::Healthy,
-            "1 key is published",
-        ),
-        (
-            |it| {
-                wait(it);
-                ring(it, &[KeyState::Pending]);
-            },
-            true,
-            State::Waiting,
-            "in 16 min",
-        ),
-        (
-            |it| {
-                ring(it, &[KeyState::Active]);
-                it.known.followed = Some(Position { epoch: 4, generation: 1 });
-            },
+            old_ring,
             true,
             State::Broken,
             "The key ring is at epoch 3 generation 7, and was at epoch 4 generation 1 before",
         ),
+    ]);
+    let starts = |it: &mut IssuerSnapshot| {
+        unpublished(it);
+        it.progress.waited_for = false;
+    };
+    hold(&[(starts, true, State::Waiting, "Its sources are being read for the first time.")]);
+}
+
+const TARGET: (PartKind, &str) = (PartKind::Target, "bucket");
+const SOURCE: (PartKind, &str) = (PartKind::Source, "files");
+
+/// Has two parts say something, in this order.
+fn two(issuer: &mut IssuerSnapshot, source: Verdict, target: Verdict) {
+    say(issuer, [(SOURCE.0, SOURCE.1, source), (TARGET.0, TARGET.1, target)]);
+}
+
+#[test]
+fn the_worst_condition_speaks_for_an_issuer_and_what_lets_strangers_in_before_all_else() {
+    use ConditionType::{Drifted, ForeignKeys, Published, Read, SigningKeyVisible};
+    fn failed() -> Verdict {
+        Verdict::bad(Published, "Failed", "403")
+    }
+    fn unread() -> Verdict {
+        Verdict::pending(Read, "NotYetRead", "it was not read yet")
+    }
+    fn drifted() -> Verdict {
+        Verdict::bad(Drifted, "Vanished", "gone")
+    }
+    let early = |it: &mut IssuerSnapshot| {
+        two(it, Verdict::bad(SigningKeyVisible, "UnannouncedActivation", "k"), failed());
+    };
+    let intruder = |it: &mut IssuerSnapshot| {
+        let found = Verdict::bad(ForeignKeys, "PossibleIntrusion", "k");
+        say(it, [(TARGET.0, TARGET.1, failed()), (PartKind::Target, "other", found)]);
+    };
+    hold(&[
         (
-            |it| say(it, [(PartKind::Target, "bucket", Verdict::bad(Published, "Failed", "403"))]),
+            |it| two(it, unread(), failed()),
             true,
             State::Broken,
             "Target bucket cannot be read or written: 403",
         ),
         (
-            |it| say(it, [(PartKind::Target, "bucket", Verdict::bad(Drifted, "Vanished", "gone"))]),
+            |it| two(it, unread(), drifted()),
             true,
             State::Attention,
             "Target bucket lost a document behind our back: gone",
         ),
         (
-            |it| {
-                let drifted = Verdict::bad(Drifted, "Vanished", "gone");
-                let unread = Verdict::pending(Read, "NotYetRead", "it was not read yet");
-                say(it, [(PartKind::Source, "files", unread), (PartKind::Target, "bucket", drifted)]);
-            },
+            |it| say(it, [(SOURCE.0, SOURCE.1, unread())]),
             true,
-            State::Attention,
-            "Target bucket lost a document",
+            State::Waiting,
+            "Source files was not read yet",
         ),
         (
-            |it| {
-                let failed = Verdict::bad(Published, "Failed", "403");
-                let early = Verdict::bad(SigningKeyVisible, "UnannouncedActivation", "k");
-                say(it, [(PartKind::Source, "one", early), (PartKind::Target, "bucket", failed)]);
-            },
+            early,
             true,
             State::Broken,
-            "Source one signs with a key that not every relying party can have: k",
+            "Source files signs with a key that not every relying party can have: k",
         ),
-        (
-            |it| {
-                let failed = Verdict::bad(Published, "Failed", "403");
-                let intruder = Verdict::bad(ForeignKeys, "PossibleIntrusion", "k");
-                say(it, [(PartKind::Target, "bucket", failed), (PartKind::Target, "other", intruder)]);
-            },
-            true,
-            State::Broken,
-            "Target other shows keys that somebody has put there: k",
-        ),
-    ];
-    for (change, publishes, state, sentence) in cases {
-        let mut issuer = one_key("https://id.example.com/a");
-        change(&mut issuer);
-        let said = standing(&issuer, publishes);
-        assert!(said.sentence.contains(sentence), "{sentence:?} is not in {said:?}");
-        assert_eq!(said.state, state, "{said:?}");
-        assert_eq!(said.action.is_none(), state == State::Healthy, "{said:?}");
-    }
+        (intruder, true, State::Broken, "Target other shows keys that somebody has put there: k"),
+    ]);
 }
 
 #[test]
@@ -196,7 +187,7 @@ fn every_problem_is_listed_the_worst_first_with_the_time_since_when() {
         ],
     );
     let said = problems(&issuer, true);
-    let said: Vec<_> = said.iter().map(|it| (it.state, it.since.map(|at| at.as_second()))).collect();
+    let said: Vec<_> = said.iter().map(|it| (it.state, it.since.map(Timestamp::as_second))).collect();
     let expected = [
         (State::Broken, Some(1003)),
         (State::Attention, Some(1002)),
@@ -210,7 +201,7 @@ fn every_problem_is_listed_the_worst_first_with_the_time_since_when() {
 fn a_ring_that_only_stands_there_says_nothing_about_an_issuer_without_one() {
     let mut issuer = one_key("https://id.example.com/a");
     assert!(issuer.known.ring.is_none());
-    issuer.known.ring = Some(KnownRing::from(&chancery_core::KeyRing::new()));
+    issuer.known.ring = Some(KnownRing::from(&chancery_core::KeyRing::new()).into());
     assert_eq!(standing(&issuer, true).state, State::Healthy);
 }
 
