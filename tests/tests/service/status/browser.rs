@@ -143,7 +143,7 @@ fn print(browser: &Browser, url: &str, printed: &Path) -> Result<()> {
 /// Holds the page as it is laid out against the rules: nothing is wider than the window, every text stands out from what is
 /// behind it, and what can be pressed is large enough.
 fn measure(browser: &Browser, saved: &Path, look: &Look<'_>) -> Result<()> {
-    let ruler = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/service/status/measure.html");
+    let ruler = std::path::absolute("tests/service/status/measure.html")?;
     let url = format!("file://{}#width={}&page=file://{}", ruler.display(), look.width, saved.display());
     let output = browser.run(&[
         "--dump-dom".to_owned(),
