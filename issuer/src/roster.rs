@@ -166,6 +166,22 @@ impl Roster {
     }
 }
 
+impl RosterEntry {
+    fn progress(&self, issuer: &IssuerUrl) -> Progress {
+        Progress {
+            issuer: issuer.clone(),
+            has_documents: self.opened.as_ref().is_some_and(|opened| opened.publications.borrow().is_some()),
+            waited_for: self.since.elapsed() >= READINESS_WAIT,
+            problem: self.problem.clone(),
+        }
+    }
+
+    fn member(&self, issuer: &IssuerUrl) -> Member {
+        let (declared, opened) = (self.declared.clone(), self.opened.clone());
+        Member { progress: self.progress(issuer), declared, opened }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,21 +197,5 @@ mod tests {
         roster.awaits_objects();
         tokio::time::advance(READINESS_WAIT).await;
         assert!(!roster.is_waiting_for_objects());
-    }
-}
-
-impl RosterEntry {
-    fn progress(&self, issuer: &IssuerUrl) -> Progress {
-        Progress {
-            issuer: issuer.clone(),
-            has_documents: self.opened.as_ref().is_some_and(|opened| opened.publications.borrow().is_some()),
-            waited_for: self.since.elapsed() >= READINESS_WAIT,
-            problem: self.problem.clone(),
-        }
-    }
-
-    fn member(&self, issuer: &IssuerUrl) -> Member {
-        let (declared, opened) = (self.declared.clone(), self.opened.clone());
-        Member { progress: self.progress(issuer), declared, opened }
     }
 }

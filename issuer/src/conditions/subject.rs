@@ -30,6 +30,8 @@ pub enum PartKind {
     View,
     /// A serving certificate.
     Certificate,
+    /// An `Issuer` object.
+    Object,
 }
 
 /// The parts, with the name that the configuration gives each.
@@ -94,6 +96,7 @@ impl Subject {
             Part::Sink(_) => PartKind::Sink,
             Part::View(_) => PartKind::View,
             Part::Certificate(_) => PartKind::Certificate,
+            Part::Object(_) => PartKind::Object,
         }
     }
 
@@ -103,6 +106,7 @@ impl Subject {
             Part::Issuer => "",
             Part::Source(name) | Part::Target(name) | Part::Sink(name) | Part::View(name) => name,
             Part::Certificate(path) => path,
+            Part::Object(name) => name,
         }
     }
 

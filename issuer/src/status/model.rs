@@ -45,6 +45,19 @@ pub struct Replica {
     pub publishes: bool,
     /// Its serving certificates.
     pub certificates: Vec<CertificateRow>,
+    /// `Issuer` objects whose spec of now is not followed.
+    pub objects: Vec<ObjectRow>,
+}
+
+/// An `Issuer` object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRow {
+    /// Its name.
+    pub name: String,
+    /// How it stands.
+    #[serde(flatten)]
+    pub standing: Standing,
 }
 
 /// A serving certificate.

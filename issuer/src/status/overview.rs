@@ -1,6 +1,8 @@
 //! The page of all issuers: the worst first, a hundred at a time.
 
-use super::model::{Asked, CertificateRow, Counts, FORMAT, IssuerRow, Overview, Replica};
+use crate::conditions::Condition;
+
+use super::model::{Asked, CertificateRow, Counts, FORMAT, IssuerRow, ObjectRow, Overview, Replica};
 use super::remedy::meaning;
 use super::snapshot::{CertificateSnapshot, IssuerSnapshot, ReplicaSnapshot};
 use super::standing::{Standing, standing, waiting_keys};
@@ -36,22 +38,34 @@ pub fn overview(
 pub(super) fn replica_row(replica: &ReplicaSnapshot) -> Replica {
     let mut certificates: Vec<CertificateRow> = replica.certificates.iter().map(certificate).collect();
     certificates.sort_by_key(|row| row.standing.state);
+    let mut objects: Vec<ObjectRow> = replica.objects.iter().map(object).collect();
+    objects.sort_by_key(|row| row.standing.state);
     let ReplicaSnapshot { at, version, publishes, .. } = *replica;
-    Replica { at, version, publishes, certificates }
+    Replica { at, version, publishes, certificates, objects }
 }
 
 fn certificate(certificate: &CertificateSnapshot) -> CertificateRow {
     let CertificateSnapshot { condition, expires_at } = certificate;
-    let standing = match meaning(condition) {
-        None => Standing::healthy("Clients take it."),
+    let standing = of_process(condition, "Clients take it.");
+    CertificateRow { path: condition.subject.name().to_owned(), expires_at: *expires_at, standing }
+}
+
+fn object(condition: &Condition) -> ObjectRow {
+    let standing = of_process(condition, "Its spec is followed.");
+    ObjectRow { name: condition.subject.name().to_owned(), standing }
+}
+
+/// How a part of the process stands, which is no issuer's.
+fn of_process(condition: &Condition, good: &str) -> Standing {
+    match meaning(condition) {
+        None => Standing::healthy(good),
         Some(meaning) => Standing {
             state: meaning.state,
             sentence: meaning.sentence,
             action: Some(meaning.action.to_owned()),
             since: Some(condition.last_transition_time),
         },
-    };
-    CertificateRow { path: condition.subject.name().to_owned(), expires_at: *expires_at, standing }
+    }
 }
 
 fn row(issuer: &IssuerSnapshot, publishes: bool) -> IssuerRow {

@@ -24,13 +24,17 @@ pub struct Knowledge {
 impl Knowledge {
     /// What holds for the whole process at `at`.
     pub fn replica(&self, at: Timestamp) -> ReplicaSnapshot {
-        let is_certificate = |it: &&Condition| it.subject.kind() == PartKind::Certificate;
         // They are no issuer's, and stand before all that are.
         let of_process = |all: &Conditions| -> Vec<Condition> {
-            let all = all.iter().take_while(|it| it.subject.issuer_url().is_none());
-            all.filter(is_certificate).cloned().collect()
+            all.iter().take_while(|it| it.subject.issuer_url().is_none()).cloned().collect()
         };
-        let certificates = self.conditions.look(of_process).into_iter().map(|condition| {
+        let of_kind = |kind, all: &[Condition]| -> Vec<Condition> {
+            all.iter().filter(|it| it.subject.kind() == kind).cloned().collect()
+        };
+        let all = self.conditions.look(of_process);
+        let mut objects = of_kind(PartKind::Object, &all);
+        objects.retain(|it| !it.is_good());
+        let certificates = of_kind(PartKind::Certificate, &all).into_iter().map(|condition| {
             let expires_at = self.metrics.certificate_expiry(condition.subject.name());
             CertificateSnapshot { condition, expires_at }
         });
@@ -39,6 +43,7 @@ impl Knowledge {
             version: env!("CARGO_PKG_VERSION"),
             publishes: self.metrics.is_leader(),
             certificates: certificates.collect(),
+            objects,
         }
     }
 

@@ -19,7 +19,7 @@ struct Remedy {
 const WAIT: &str = "Nothing: it passes by itself.";
 
 /// The most urgent first: what lets strangers in, then what has tokens refused now, then what will.
-const REMEDIES: [Remedy; 35] = {
+const REMEDIES: [Remedy; 38] = {
     use ConditionType::{
         Acceptable, Accepted, Drifted, ForeignKeys, OwnedByUs, Published, Read, ServedAsPublished,
         SigningKeyVisible, Uploaded, Visible,
@@ -197,6 +197,19 @@ const REMEDIES: [Remedy; 35] = {
         ),
         remedy(Drifted, "Changed", "was changed behind our back", "Find out who can write there."),
         remedy(
+            Accepted,
+            "InvalidSpec",
+            "says what an object may not, or what nobody can use",
+            "Correct its spec (docs/issuer-resource.md).",
+        ),
+        remedy(Accepted, "Collision", "wants what another one has", "Change or delete one of the two."),
+        remedy(
+            Accepted,
+            "LastGoodFollowed",
+            "is followed as it was before",
+            "Correct its spec: after a restart of all replicas nobody knows the one before.",
+        ),
+        remedy(
             ForeignKeys,
             "KeysOfNoSource",
             "shows keys that no source of ours has",
@@ -276,6 +289,7 @@ fn part(condition: &Condition) -> String {
         PartKind::View if name == crate::config::ISSUER_URL_VIEW => "The issuer URL".to_owned(),
         PartKind::View => format!("The public URL of {name}"),
         PartKind::Certificate => format!("The certificate {name}"),
+        PartKind::Object => format!("The object {name}"),
     }
 }
 

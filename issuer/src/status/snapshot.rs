@@ -23,6 +23,8 @@ pub struct ReplicaSnapshot {
     pub publishes: bool,
     /// The serving certificates.
     pub certificates: Vec<CertificateSnapshot>,
+    /// What is said of `Issuer` objects whose spec of now is not followed; its subject names the object.
+    pub objects: Vec<Condition>,
 }
 
 /// What is known of one serving certificate.

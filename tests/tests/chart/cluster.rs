@@ -106,6 +106,7 @@ impl Stage {
         std::fs::create_dir(&folder)?;
         symlink(std::path::absolute("../charts")?, folder.join("charts"))?;
         symlink(binary::server("helm")?, folder.join("helm"))?;
+        symlink(binary::server("kubectl")?, folder.join("kubectl"))?;
         std::fs::write(folder.join("values.yaml"), block("yaml\n   # values.yaml\n")?)?;
         std::fs::write(folder.join("bucket.env"), "AWS_ACCESS_KEY_ID=id\nAWS_SECRET_ACCESS_KEY=secret\n")?;
         let program = binary::chancery()?;

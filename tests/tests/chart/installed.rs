@@ -1,7 +1,5 @@
 //! A release in a real cluster, from its installation to its end.
 
-use std::process::Command;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::key_file::KeyFile;
 use e2e::{binary, ports};

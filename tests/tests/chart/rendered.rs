@@ -13,7 +13,7 @@ use crate::helm::{CHART, Helm, NAMESPACE, RELEASE, Rendered, one_issuer, over};
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
 
 /// What the least values come to.
-const USUAL: [&str; 20] = [
+const USUAL: [&str; 21] = [
     "ClusterRole/chancery-webhook",
     "ClusterRoleBinding/chancery-issuer-discovery",
     "ClusterRoleBinding/chancery-webhook",

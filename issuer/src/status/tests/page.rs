@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::document::Element;
-use super::scene::{URL, certificate, details_in_words_of, one_key, replica};
+use super::scene::{URL, certificate, details_in_words_of, object, one_key, replica};
 use crate::conditions::{ConditionType, Verdict};
 use crate::status::html::{STYLE, issuer_html, overview_html};
 use crate::status::model::{Asked, IssuerPage, Overview};
@@ -18,7 +18,9 @@ const ASKED: Asked = Asked { page: 1, state: None, find: None };
 fn pages(others: &'static str) -> (Overview, IssuerPage) {
     let refused = Verdict::bad(ConditionType::Acceptable, "Unacceptable", format!("refused {others}"));
     let certificates = vec![certificate(&format!("/{others}/tls.crt"), &refused)];
-    let replica = ReplicaSnapshot { certificates, ..replica() };
+    let wrong = Verdict::bad(ConditionType::Accepted, "InvalidSpec", format!("wrong {others}"));
+    let objects = vec![object(&format!("object {others}"), &wrong)];
+    let replica = ReplicaSnapshot { certificates, objects, ..replica() };
     let details = details_in_words_of(others);
     let many = (0..150).map(|number| one_key(&format!("https://id.example/{number}")));
     let asked = Asked { find: Some("https".to_owned()), page: 2, ..ASKED };

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::super::snapshot::{
     CertificateSnapshot, IssuerDetails, IssuerSnapshot, LastGood, ReplicaSnapshot, Seen,
 };
-use crate::conditions::{ConditionType, Conditions, PartKind, Subject, Verdict};
+use crate::conditions::{Condition, ConditionType, Conditions, PartKind, Subject, Verdict};
 use crate::config::ISSUER_URL_VIEW;
 use crate::index::Publication;
 use crate::known_keys::{KnownKey, KnownOfKeys, KnownRing};
@@ -28,7 +28,13 @@ pub fn at(second: i64) -> Timestamp {
 
 /// A replica that publishes.
 pub fn replica() -> ReplicaSnapshot {
-    ReplicaSnapshot { at: at(1_800_000_000), version: "1.2.3", publishes: true, certificates: Vec::new() }
+    ReplicaSnapshot {
+        at: at(1_800_000_000),
+        version: "1.2.3",
+        publishes: true,
+        certificates: Vec::new(),
+        objects: Vec::new(),
+    }
 }
 
 /// A healthy issuer with these keys, seen by whoever looks, with a wait of nothing.
@@ -83,6 +89,7 @@ pub fn say(issuer: &mut IssuerSnapshot, said: impl IntoIterator<Item = (PartKind
             PartKind::Sink => Subject::sink(&url, name),
             PartKind::View => Subject::view(&url, name),
             PartKind::Certificate => Subject::certificate(name),
+            PartKind::Object => Subject::object(name),
         };
         all.set(&subject, &verdict, at(second));
     }
@@ -104,6 +111,13 @@ pub fn certificate(path: &str, verdict: &Verdict) -> CertificateSnapshot {
     let mut all = Conditions::default();
     all.set(&Subject::certificate(path), verdict, at(1000));
     CertificateSnapshot { condition: all.iter().next().unwrap().clone(), expires_at: Some(at(1_800_086_400)) }
+}
+
+/// What is said of an `Issuer` object.
+pub fn object(name: &str, verdict: &Verdict) -> Condition {
+    let mut all = Conditions::default();
+    all.set(&Subject::object(name), verdict, at(1000));
+    all.iter().next().unwrap().clone()
 }
 
 /// An issuer of which everything that can be said is said, in these words of others.

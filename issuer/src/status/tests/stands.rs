@@ -6,7 +6,7 @@ use chancery_core::ring::{KeyState, Position};
 use chancery_core::visibility::Obstacle;
 use jiff::Timestamp;
 
-use super::scene::{DAY, certificate, issuer, kids, one_key, replica, ring, say, seen};
+use super::scene::{DAY, certificate, issuer, kids, object, one_key, replica, ring, say, seen};
 use crate::conditions::{ConditionType, PartKind, Verdict};
 use crate::known_keys::KnownRing;
 use crate::roster::Declared;
@@ -260,6 +260,16 @@ fn a_page_has_a_hundred_and_what_is_not_there_is_no_page() {
     assert!(on(4).is_none() && on(0).is_none() && on(usize::MAX).is_none());
     let none = overview(&replica(), [], ASKED).unwrap();
     assert_eq!((none.pages, none.issuers.len()), (1, 0));
+}
+
+#[test]
+fn objects_that_are_not_followed_stand_beside_the_issuers() {
+    let wants = object("second", &Verdict::bad(ConditionType::Accepted, "Collision", "the older one has it"));
+    let replica = crate::status::snapshot::ReplicaSnapshot { objects: vec![wants], ..replica() };
+    let page = overview(&replica, one_of_each(), ASKED).unwrap();
+    let [row] = page.replica.objects.as_slice() else { panic!("{:?}", page.replica) };
+    assert_eq!((row.name.as_str(), row.standing.state), ("second", State::Broken));
+    assert_eq!(row.standing.sentence, "The object second wants what another one has: the older one has it");
 }
 
 #[test]
