@@ -159,6 +159,9 @@ impl Steps {
 
     fn writer_key(&self) -> anyhow::Result<Outcome> {
         let path = self.file.writer_key();
+        if self.applies {
+            settle(std::slice::from_ref(&path))?;
+        }
         if path.exists() {
             read_writer_key(&path)?;
             return Ok(Outcome::stands(path.display().to_string()));

@@ -111,18 +111,23 @@ impl Stage {
         run_command(self.command(arguments)?).await
     }
 
-    /// Runs it and kills it when it has said that this step is over.
-    fn killed_after(&self, step: &str) -> Result<()> {
-        let mut running = self.command(&["apply"])?.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let said = BufReader::new(running.stdout.take().context("no output")?).lines();
-        for line in said {
-            if line?.starts_with(step) {
-                break;
+    /// Runs it and kills it when it has said that this step is over. The stand-ins answer meanwhile.
+    async fn killed_after(&self, step: &'static str) -> Result<()> {
+        let mut command = self.command(&["apply"])?;
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        tokio::task::spawn_blocking(move || {
+            let mut running = command.spawn()?;
+            let said = BufReader::new(running.stdout.take().context("no output")?).lines();
+            for line in said {
+                if line?.starts_with(step) {
+                    break;
+                }
             }
-        }
-        running.kill()?;
-        running.wait()?;
-        Ok(())
+            running.kill()?;
+            running.wait()?;
+            Ok(())
+        })
+        .await?
     }
 
     async fn published(&self) -> Result<Vec<String>> {
@@ -166,7 +171,7 @@ async fn one_file_becomes_a_clusters_issuer_however_often_it_is_killed() -> Resu
     assert_eq!(stage.files()?.len(), 1, "a plan writes nothing: {:?}", stage.files()?);
 
     for step in STEPS {
-        stage.killed_after(step)?;
+        stage.killed_after(step).await?;
     }
     // The second cluster reads the issuer's documents some seconds after they are there.
     let applied = wait::value("a first token that is accepted", async || {
